@@ -1,0 +1,2 @@
+//! The program highwater-init.
+fn main() {}

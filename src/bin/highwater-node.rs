@@ -1,0 +1,2 @@
+//! The program highwater-node.
+fn main() {}

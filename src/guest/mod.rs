@@ -1,0 +1,1 @@
+//! PID 1 of the deterministic node: executes an order, runs the phases and streams records.

@@ -1,0 +1,1 @@
+//! The kubelet's memory policy by version: pure functions from configuration and Pods to bytes in files.

@@ -1,0 +1,1 @@
+//! The lab file: node, arms as patches, phases, expectations; read, validated and resolved.

@@ -1,0 +1,1 @@
+//! Load generators: arrival schedules, requests, and latency from the scheduled time.

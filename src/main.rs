@@ -1,0 +1,5 @@
+//! The command `highwater`.
+
+fn main() -> std::process::ExitCode {
+    highwater::cli::main()
+}

@@ -1,0 +1,19 @@
+//! The records of a run: what goes to the guest, what comes back, and the files of the run directory.
+//!
+//! Records are plain and carry a schema version. What was observed (`record`) and what is derived from it (`study`) never mix.
+
+mod cgroup;
+mod frame;
+mod order;
+mod plan;
+
+pub use cgroup::{CgroupDriver, FileValue, LedgerEntry, LedgerSnapshot, Role};
+pub use frame::{Change, Event, EventKind, Frame, Metric, Outcome, ReadError, Request, Tick, Watch, decode_frames, encode_frame};
+pub use order::{
+    Action, Arrival, CgroupOrder, ContainerKind, ContainerOrder, ControlWrite, LoadOrder, Order, PhaseEnd, PhaseOrder, PodOrder,
+    Probe, ProbeKind, RestartPolicy, Sampling, Setting, SwapOn, Volume,
+};
+pub use plan::{Plan, PlannedCgroup, PlannedFile, Rule};
+
+/// Version of every record type of this module. A reader refuses records of another version.
+pub const SCHEMA: u32 = 1;

@@ -1,0 +1,66 @@
+//! What the kubelet of a version will write, as a record: computed before a run, compared with the ledger after it.
+
+use super::{CgroupDriver, Role};
+use serde::{Deserialize, Serialize};
+
+/// Every file the kubelet and the runtime will write for a set of Pods on a node, in the order of creation.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Plan {
+    /// Record schema, [`super::SCHEMA`].
+    pub schema: u32,
+    /// The kubelet's version, for example "1.37".
+    pub kubernetes: String,
+    /// The cgroup driver that names the paths.
+    pub cgroup_driver: CgroupDriver,
+    /// The node's memory capacity in bytes, as the kubelet sees it.
+    pub node_memory: u64,
+    /// The node's swap capacity in bytes.
+    pub node_swap: u64,
+    /// Bytes of a page.
+    pub page_size: u64,
+    /// node.status.allocatable memory in bytes.
+    pub allocatable: u64,
+    /// Parents before children.
+    pub cgroups: Vec<PlannedCgroup>,
+    /// What is legal but will surprise: one sentence each.
+    pub warnings: Vec<String>,
+}
+
+/// One cgroup of a plan.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct PlannedCgroup {
+    /// What the cgroup is for.
+    pub role: Role,
+    /// Its path below the cgroup2 mount. A container's last part stands for its first start.
+    pub path: String,
+    /// Files in the order they are written. A file that is not listed keeps the kernel's default.
+    pub files: Vec<PlannedFile>,
+    /// oom_score_adj of the processes, for containers.
+    pub oom_score_adj: Option<i32>,
+}
+
+/// One control file of a plan.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct PlannedFile {
+    /// The file's name, for example "memory.high".
+    pub file: String,
+    /// What is written, byte for byte, before the kernel floors it to a page.
+    pub value: String,
+    /// Why.
+    pub rule: Rule,
+}
+
+/// The reason behind a planned value.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Rule {
+    /// The formula with names, for example "floor(request + (limit − request) × factor)".
+    pub formula: String,
+    /// The inputs by name, in bytes or as written.
+    pub inputs: Vec<(String, String)>,
+    /// The KEP, document or kubelet function the rule comes from.
+    pub source: String,
+}

@@ -1,0 +1,1 @@
+//! Quantities as Kubernetes writes them, bytes, pages and virtual time.

@@ -1,0 +1,1 @@
+//! The workloads: programs that a container of the image highwater-node runs.

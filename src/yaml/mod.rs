@@ -1,0 +1,1 @@
+//! The only door to the YAML crate: parse and emit, with errors that carry file, line and path.
