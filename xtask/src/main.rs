@@ -1,6 +1,12 @@
-//! Tasks of the repository: build, demo, test, check. Run as `cargo xtask TASK`.
+//! Tasks of the repository, run as `cargo xtask TASK`. One variant of [`Task`], one file in this folder.
+
+mod check;
+mod demo;
+mod deny;
+mod test;
 
 use clap::{Parser, Subcommand};
+use xshell::Shell;
 
 #[derive(Debug, Parser)]
 #[command(name = "cargo xtask")]
@@ -9,10 +15,28 @@ struct Cli {
     task: Task,
 }
 
-// One variant, one file in this folder.
 #[derive(Debug, Subcommand)]
-enum Task {}
+enum Task {
+    /// Set up this machine, build, run the lab swap/cpu-inference and open its comparison: the first command of the README.
+    Demo,
+    /// Install what is missing and pass every test: the second command of the README, and all that CI runs.
+    Test,
+    /// Check the house rules only: module order, module sentences, file sizes, format, clippy, licences.
+    Check,
+}
 
 fn main() -> anyhow::Result<()> {
-    match Cli::parse().task {}
+    let task = Cli::parse().task;
+    let sh = Shell::new()?;
+    sh.change_dir(repository());
+    match task {
+        Task::Demo => demo::run(&sh),
+        Task::Test => test::run(&sh),
+        Task::Check => check::run(&sh),
+    }
+}
+
+/// The root of the checkout this xtask was built from.
+fn repository() -> std::path::PathBuf {
+    std::path::Path::new(env!("CARGO_MANIFEST_DIR")).parent().expect("xtask lies in the repository").to_owned()
 }

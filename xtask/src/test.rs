@@ -1,0 +1,10 @@
+//! The second command of the README: everything that must hold, on a machine where nothing is set up.
+
+use anyhow::Result;
+use xshell::{Shell, cmd};
+
+pub fn run(sh: &Shell) -> Result<()> {
+    crate::check::run(sh)?;
+    cmd!(sh, "cargo test --workspace").run()?;
+    Ok(())
+}
