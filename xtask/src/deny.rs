@@ -4,7 +4,7 @@ use anyhow::{Context, Result};
 use std::path::PathBuf;
 use xshell::{Shell, cmd};
 
-/// The release of cargo-deny whose configuration format `deny.toml` is written in.
+/// The release of cargo-deny whose configuration format `.cargo/deny.toml` is written in.
 const VERSION: &str = "0.20.2";
 
 /// Builds cargo-deny once into the cache and runs the checks that need no network.
@@ -16,7 +16,7 @@ pub fn run(sh: &Shell) -> Result<()> {
         // Unoptimised on purpose: it runs for a second and is built on every fresh machine.
         cmd!(sh, "cargo install cargo-deny --version {VERSION} --locked --debug --quiet --root {root}").run()?;
     }
-    cmd!(sh, "{program} --offline check --show-stats bans licenses sources").run().context("see deny.toml")?;
+    cmd!(sh, "{program} --offline check --show-stats bans licenses sources").run().context("see .cargo/deny.toml")?;
     Ok(())
 }
 
