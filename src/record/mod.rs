@@ -4,11 +4,15 @@
 
 mod cgroup;
 mod frame;
+mod node;
 mod order;
 mod plan;
+pub mod port;
+pub mod shm;
 
 pub use cgroup::{CgroupDriver, FileValue, LedgerEntry, LedgerSnapshot, Role};
 pub use frame::{Change, Event, EventKind, Frame, Metric, Outcome, ReadError, Request, Tick, Watch, decode_frames, encode_frame};
+pub use node::{DeviceFacts, DeviceRole, NodeFacts};
 pub use order::{
     Action, Arrival, CgroupOrder, ContainerKind, ContainerOrder, ControlWrite, LoadOrder, Order, PhaseEnd, PhaseOrder, PodOrder,
     Probe, ProbeKind, RestartPolicy, Sampling, Setting, SwapOn, Volume,
