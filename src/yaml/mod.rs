@@ -100,7 +100,8 @@ mod tests {
         Waves { height: u32 },
     }
 
-    const GOOD: &str = "name: a\ndepth: 3\nfish:\n  - {name: carp, weight: 2.5}\n  - name: pike\n    weight: 4\nmood:\n  waves: {height: 2}\n";
+    const GOOD: &str =
+        "name: a\ndepth: 3\nfish:\n  - {name: carp, weight: 2.5}\n  - name: pike\n    weight: 4\nmood:\n  waves: {height: 2}\n";
 
     #[test]
     fn a_good_text_is_read() {
@@ -112,7 +113,8 @@ mod tests {
 
     #[test]
     fn every_error_is_told_with_line_path_and_hint() {
-        let text = "name: a\ndepth: deep\nfsh: []\nfish:\n  - nam: carp\n    weight: 2.5\n  - {name: pike, weight: x}\nmood: cal\n";
+        let text =
+            "name: a\ndepth: deep\nfsh: []\nfish:\n  - nam: carp\n    weight: 2.5\n  - {name: pike, weight: x}\nmood: cal\n";
         let problems = parse::<Pond>("pond.yaml", text).unwrap_err();
         insta::assert_snapshot!(problems.to_string());
     }

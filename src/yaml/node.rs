@@ -154,9 +154,7 @@ impl Node {
             Kind::Number(n) => n.clone().into(),
             Kind::Text(t) => t.clone().into(),
             Kind::List(items) => items.iter().map(Node::to_json).collect(),
-            Kind::Map(entries) => {
-                serde_json::Value::Object(entries.iter().map(|e| (e.key.clone(), e.value.to_json())).collect())
-            }
+            Kind::Map(entries) => serde_json::Value::Object(entries.iter().map(|e| (e.key.clone(), e.value.to_json())).collect()),
         }
     }
 
@@ -212,9 +210,7 @@ enum RawKind {
 
 impl Raw {
     fn placed(self, source: &Arc<Source>) -> Node {
-        let place = |at: &serde_yaml::Location| {
-            mark(source, at).unwrap_or(Mark { source: source.clone(), line: 1, column: 1 })
-        };
+        let place = |at: &serde_yaml::Location| mark(source, at).unwrap_or(Mark { source: source.clone(), line: 1, column: 1 });
         let kind = match self.0.value {
             RawKind::Leaf(kind) => kind,
             RawKind::List(items) => Kind::List(items.into_iter().map(|raw| raw.placed(source)).collect()),
