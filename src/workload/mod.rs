@@ -1,1 +1,76 @@
-//! The workloads: programs that a container of the image highwater-node runs.
+//! What runs in containers: allocator, CPU inference server, pause process. The same program in the simulator and on a cluster.
+//!
+//! A workload is the program's first argument, its settings are `--name=value` with Kubernetes quantities for sizes. Wrong arguments end
+//! the process with status 2 and one line that says what is right.
+
+mod anon;
+mod args;
+pub mod http;
+mod inference;
+mod memory;
+mod pause;
+mod signals;
+
+use std::process::ExitCode;
+
+pub use args::{Args, ArgsError};
+pub use memory::Block;
+
+/// The workloads by name.
+pub const NAMES: [&str; 3] = ["anon", "cpu-inference", "pause"];
+
+/// Environment variable: the number that seeds a workload's generators.
+pub const ENV_SEED: &str = "HIGHWATER_SEED";
+
+/// Why a workload did not run to its end.
+#[derive(Debug, thiserror::Error)]
+pub enum WorkloadError {
+    /// The arguments are wrong.
+    #[error(transparent)]
+    Args(#[from] ArgsError),
+    /// There is no such workload.
+    #[error("there is no workload {name:?}; the workloads are {}", NAMES.join(", "))]
+    Unknown {
+        /// What was asked for.
+        name: String,
+    },
+    /// The system refused something.
+    #[error("cannot {what}: {source}")]
+    System {
+        /// What was tried.
+        what: String,
+        /// The system's reason.
+        source: std::io::Error,
+    },
+}
+
+/// Runs the workload that the first argument names, with the others as its settings.
+///
+/// # Errors
+/// [`WorkloadError`]; the caller prints it. [`exit_code`] says with which status to end.
+pub fn run(arguments: &[String]) -> Result<(), WorkloadError> {
+    let (name, settings) = arguments.split_first().map_or(("", &[][..]), |(name, rest)| (name.as_str(), rest));
+    match name {
+        "anon" => anon::run(&anon::Settings::parse(Args::new(name, settings)?)?),
+        "cpu-inference" => inference::run(&inference::Settings::parse(Args::new(name, settings)?)?),
+        "pause" => {
+            Args::new(name, settings)?.finish()?;
+            pause::run();
+            Ok(())
+        }
+        other => Err(WorkloadError::Unknown { name: other.to_owned() }),
+    }
+}
+
+/// 2 for what the user can correct, 1 for the rest.
+pub fn exit_code(error: &WorkloadError) -> ExitCode {
+    match error {
+        WorkloadError::Args(_) | WorkloadError::Unknown { .. } => ExitCode::from(2),
+        WorkloadError::System { .. } => ExitCode::FAILURE,
+    }
+}
+
+fn system(what: impl Into<String>) -> impl FnOnce(std::io::Error) -> WorkloadError {
+    let what = what.into();
+    |source| WorkloadError::System { what, source }
+}

@@ -1,0 +1,151 @@
+//! Memory that a workload really uses: anonymous or mapped from a file, filled so that it cannot be compressed, touched line by line.
+
+use rustix::mm::{MapFlags, ProtFlags, mmap, mmap_anonymous, munmap};
+use std::fs::File;
+use std::io;
+use std::ptr::{NonNull, read_volatile};
+
+/// Bytes of a cache line: reading one word of it costs what reading all of it costs.
+pub const LINE: usize = 64;
+const PAGE: usize = 4096;
+
+/// A mapping of its own, given back when dropped.
+#[derive(Debug)]
+pub struct Block {
+    base: NonNull<u8>,
+    len: usize,
+}
+
+// SAFETY: the mapping is owned by the value and reached only through it.
+unsafe impl Send for Block {}
+
+impl Block {
+    /// Anonymous memory; takes no page until it is written. `len` is rounded up to a page.
+    ///
+    /// # Errors
+    /// What mmap says.
+    pub fn anonymous(len: usize) -> io::Result<Block> {
+        let len = len.max(1).next_multiple_of(PAGE);
+        let prot = ProtFlags::READ | ProtFlags::WRITE;
+        // SAFETY: a new mapping at an address the kernel chooses aliases nothing.
+        let base = unsafe { mmap_anonymous(std::ptr::null_mut(), len, prot, MapFlags::PRIVATE)? };
+        Ok(Block { base: NonNull::new(base.cast()).expect("mmap never gives 0 unasked"), len })
+    }
+
+    /// A file's content, read-only; its pages are page cache. None for an empty file.
+    ///
+    /// # Errors
+    /// What fstat or mmap says.
+    pub fn of_file(file: &File) -> io::Result<Option<Block>> {
+        let len = usize::try_from(file.metadata()?.len()).unwrap_or(usize::MAX);
+        if len == 0 {
+            return Ok(None);
+        }
+        // SAFETY: as above; the file is only read, and only through volatile reads, so a change beneath is not undefined behaviour here.
+        let base = unsafe { mmap(std::ptr::null_mut(), len, ProtFlags::READ, MapFlags::PRIVATE, file, 0)? };
+        Ok(Some(Block { base: NonNull::new(base.cast()).expect("mmap never gives 0 unasked"), len }))
+    }
+
+    /// Bytes.
+    pub fn len(&self) -> usize {
+        self.len
+    }
+
+    /// Never true: a block has at least a page, or a byte of a file.
+    pub fn is_empty(&self) -> bool {
+        self.len == 0
+    }
+
+    /// Writes a stretch (clipped to the block) with words from a generator, so that neither zswap nor same-page tricks make it cheap.
+    pub fn fill(&mut self, from: usize, len: usize, seed: u64) {
+        let (from, end) = self.clip(from, len);
+        let mut state = seed ^ (from as u64).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+        for at in (from..end.saturating_sub(7)).step_by(8) {
+            // SAFETY: at + 8 <= end <= len, and the mapping is page-aligned and `from` a multiple of 8.
+            unsafe { self.base.as_ptr().add(at).cast::<u64>().write(split_mix(&mut state)) };
+        }
+    }
+
+    /// Writes one word of zeros per page of a stretch: pages that compress to nothing, to show what they hide.
+    pub fn fill_zero(&mut self, from: usize, len: usize) {
+        let (from, end) = self.clip(from, len);
+        for at in (from..end.saturating_sub(7)).step_by(PAGE) {
+            // SAFETY: as in `fill`.
+            unsafe { self.base.as_ptr().add(at).cast::<u64>().write(0) };
+        }
+    }
+
+    /// Reads one word of each cache line of a stretch (clipped to the block).
+    pub fn touch(&self, from: usize, len: usize) {
+        let (from, end) = self.clip(from, len);
+        let mut sum = 0u64;
+        let mut at = from;
+        while at + 8 <= end {
+            // SAFETY: at + 8 <= end <= len, aligned as in `fill`.
+            sum = sum.wrapping_add(unsafe { read_volatile(self.base.as_ptr().add(at).cast::<u64>()) });
+            at += LINE;
+        }
+        std::hint::black_box(sum);
+    }
+
+    fn clip(&self, from: usize, len: usize) -> (usize, usize) {
+        let from = (from & !7).min(self.len);
+        (from, from.saturating_add(len).min(self.len))
+    }
+}
+
+impl Drop for Block {
+    fn drop(&mut self) {
+        // SAFETY: base and len are what mmap gave.
+        unsafe { _ = munmap(self.base.as_ptr().cast(), self.len) }
+    }
+}
+
+/// The next number of a SplitMix64 generator: two multiplications a word, and no two pages alike.
+pub fn split_mix(state: &mut u64) -> u64 {
+    *state = state.wrapping_add(0x9e37_79b9_7f4a_7c15);
+    let mut z = *state;
+    z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+    z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+    z ^ (z >> 31)
+}
+
+/// The seed of this process: HIGHWATER_SEED, 0 when it is absent or no number.
+pub fn seed() -> u64 {
+    std::env::var(super::ENV_SEED).ok().and_then(|text| text.parse().ok()).unwrap_or(0)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn resident_pages() -> u64 {
+        let statm = std::fs::read_to_string("/proc/self/statm").unwrap();
+        statm.split(' ').nth(1).unwrap().parse().unwrap()
+    }
+
+    #[test]
+    fn filled_memory_is_resident_and_not_repetitive() {
+        let mut block = Block::anonymous(8 << 20).unwrap();
+        let before = resident_pages();
+        block.fill(0, block.len(), 7);
+        assert!(resident_pages() >= before + 2000, "2048 pages were written");
+        // SAFETY: the block lives and nobody writes.
+        let words = unsafe { std::slice::from_raw_parts(block.base.as_ptr().cast::<u64>(), block.len() / 8) };
+        let distinct: std::collections::HashSet<_> = words.iter().collect();
+        assert_eq!(distinct.len(), words.len(), "no word twice");
+        block.touch(0, usize::MAX);
+        block.touch(block.len() - 3, 100);
+    }
+
+    #[test]
+    fn the_same_seed_gives_the_same_bytes_however_it_is_cut() {
+        let read = |block: &Block, at: usize| unsafe { read_volatile(block.base.as_ptr().add(at).cast::<u64>()) };
+        let (mut a, mut b) = (Block::anonymous(2 * PAGE).unwrap(), Block::anonymous(2 * PAGE).unwrap());
+        a.fill(PAGE, PAGE, 3);
+        b.fill(PAGE, PAGE, 3);
+        assert_eq!(read(&a, PAGE + 8), read(&b, PAGE + 8));
+        b.fill(PAGE, PAGE, 4);
+        assert_ne!(read(&a, PAGE + 8), read(&b, PAGE + 8));
+    }
+}
