@@ -70,7 +70,11 @@ mod tests {
         backoff.advance(0, 0);
         backoff.advance(1, 10 * SECOND);
         let start = 10 * SECOND;
-        assert_eq!(backoff.binding(start + BackOff::FORGET_NS, start + BackOff::FORGET_NS), Some(20 * SECOND), "exactly 600 s is not more");
+        assert_eq!(
+            backoff.binding(start + BackOff::FORGET_NS, start + BackOff::FORGET_NS),
+            Some(20 * SECOND),
+            "exactly 600 s is not more"
+        );
         let exit = start + BackOff::FORGET_NS + 1;
         assert_eq!(backoff.binding(exit, exit), None);
         backoff.advance(exit, exit);

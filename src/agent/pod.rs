@@ -163,6 +163,7 @@ impl Pod {
     /// A container's main process ended; `code` is its exit status when it was not killed by a signal.
     pub fn exited(&mut self, now_ns: u64, container: usize, code: Option<i32>) -> Vec<Decision> {
         let mut out = self.clock(now_ns);
+        out.retain(|decision| !matches!(decision, Decision::Probe { container: probed, .. } if *probed == container));
         let c = &mut self.containers[container];
         if let State::Running { stop, .. } = c.state {
             let by_probe = stop.is_some_and(|stop| stop.by_probe);
@@ -214,7 +215,9 @@ impl Pod {
         let grace_ends = |since_ns: u64| since_ns + self.grace_s * SECOND;
         let turn = match self.life {
             Life::Created | Life::Ended(_) => return None,
-            Life::Terminating { since_ns, .. } if self.containers.iter().any(|c| matches!(c.state, State::Running { stop: None, .. })) => {
+            Life::Terminating { since_ns, .. }
+                if self.containers.iter().any(|c| matches!(c.state, State::Running { stop: None, .. })) =>
+            {
                 Some(grace_ends(since_ns))
             }
             _ => None,
@@ -319,7 +322,9 @@ impl Pod {
             let done = match (c.kind, c.state) {
                 (ContainerKind::Sidecar, State::Running { .. }) => c.started,
                 (ContainerKind::Init, State::Exited { success: true, .. }) => true,
-                (ContainerKind::Init, State::Exited { .. }) if self.policy == RestartPolicy::Never => return Some(Outcome::Failed),
+                (ContainerKind::Init, State::Exited { .. }) if self.policy == RestartPolicy::Never => {
+                    return Some(Outcome::Failed);
+                }
                 (ContainerKind::Init, State::Exited { .. }) => {
                     self.restart(latest, now_ns, out);
                     false
@@ -412,7 +417,8 @@ impl Pod {
     fn terminate(&mut self, since_ns: u64, now_ns: u64, out: &mut Vec<Decision>) {
         let patience_over = now_ns >= since_ns + self.grace_s * SECOND;
         let grace_s = self.grace_s;
-        let mut others_run = self.containers.iter().any(|c| c.kind != ContainerKind::Sidecar && matches!(c.state, State::Running { .. }));
+        let mut others_run =
+            self.containers.iter().any(|c| c.kind != ContainerKind::Sidecar && matches!(c.state, State::Running { .. }));
         for (container, c) in self.containers.iter_mut().enumerate().rev() {
             let State::Running { since_ns: started_ns, stop } = c.state else { continue };
             let sidecar = c.kind == ContainerKind::Sidecar;

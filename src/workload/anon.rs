@@ -75,7 +75,8 @@ pub fn run(settings: &Settings) -> Result<(), WorkloadError> {
     let mut full_since = None;
     loop {
         let now = Instant::now();
-        let steps_due = usize::try_from(now.duration_since(begin).as_nanos() / settings.every.as_nanos().max(1)).unwrap_or(usize::MAX);
+        let steps_due =
+            usize::try_from(now.duration_since(begin).as_nanos() / settings.every.as_nanos().max(1)).unwrap_or(usize::MAX);
         let due = settings.step.saturating_mul(steps_due.saturating_add(1)).min(settings.size);
         if due > filled {
             fill(&mut block, filled, due - filled, settings.zero, &mut state);
@@ -88,7 +89,8 @@ pub fn run(settings: &Settings) -> Result<(), WorkloadError> {
             }
         }
         if settings.pattern == Pattern::Cold {
-            let next_step = (filled < settings.size).then(|| settings.every.saturating_mul(u32::try_from(steps_due + 1).unwrap_or(u32::MAX)));
+            let next_step =
+                (filled < settings.size).then(|| settings.every.saturating_mul(u32::try_from(steps_due + 1).unwrap_or(u32::MAX)));
             let hold_end = full_since.zip(settings.hold).map(|(since, hold)| since + hold);
             match next_step.map(|after| begin + after).or(hold_end) {
                 Some(until) => sleep(until.saturating_duration_since(Instant::now())),

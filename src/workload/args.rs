@@ -42,7 +42,12 @@ impl Args {
         ArgsError { workload: self.workload.clone(), problem }
     }
 
-    fn parsed<T>(&mut self, name: &'static str, right: &str, parse: impl FnOnce(&str) -> Option<T>) -> Result<Option<T>, ArgsError> {
+    fn parsed<T>(
+        &mut self,
+        name: &'static str,
+        right: &str,
+        parse: impl FnOnce(&str) -> Option<T>,
+    ) -> Result<Option<T>, ArgsError> {
         self.known.push(name);
         let Some(value) = self.given.remove(name) else { return Ok(None) };
         match parse(&value) {
@@ -80,7 +85,9 @@ impl Args {
     /// # Errors
     /// Not a number, or below `least`.
     pub fn number(&mut self, name: &'static str, least: u64) -> Result<Option<u64>, ArgsError> {
-        self.parsed(name, &format!("a whole number of at least {least}"), |value| value.parse().ok().filter(|number| *number >= least))
+        self.parsed(name, &format!("a whole number of at least {least}"), |value| {
+            value.parse().ok().filter(|number| *number >= least)
+        })
     }
 
     /// A share: more than 0, at most 1.
@@ -164,9 +171,18 @@ mod tests {
         assert_eq!(say(args(&["--a=1", "--a=2"]).unwrap_err()), "anon: --a is given twice");
         assert_eq!(say(args(&["--size=12Q"]).unwrap().size("size").unwrap_err()), "anon: --size=12Q is not a size such as 512Mi");
         assert_eq!(say(args(&["--size=-1"]).unwrap().size("size").unwrap_err()), "anon: --size=-1 is not a size such as 512Mi");
-        assert_eq!(say(args(&[]).unwrap().required_size("size").unwrap_err()), "anon: --size=SIZE is missing, for example --size=512Mi");
-        assert_eq!(say(args(&["--t=5"]).unwrap().duration("t").unwrap_err()), "anon: --t=5 is not a duration such as 500ms, 10s or 5m");
-        assert_eq!(say(args(&["--s=1.01"]).unwrap().share("s").unwrap_err()), "anon: --s=1.01 is not a share above 0 and up to 1");
+        assert_eq!(
+            say(args(&[]).unwrap().required_size("size").unwrap_err()),
+            "anon: --size=SIZE is missing, for example --size=512Mi"
+        );
+        assert_eq!(
+            say(args(&["--t=5"]).unwrap().duration("t").unwrap_err()),
+            "anon: --t=5 is not a duration such as 500ms, 10s or 5m"
+        );
+        assert_eq!(
+            say(args(&["--s=1.01"]).unwrap().share("s").unwrap_err()),
+            "anon: --s=1.01 is not a share above 0 and up to 1"
+        );
         let mut unknown = args(&["--sice=1Mi"]).unwrap();
         unknown.size("size").unwrap();
         assert_eq!(say(unknown.finish().unwrap_err()), "anon: --sice is unknown; the settings are --size");

@@ -78,7 +78,10 @@ pub fn read_request(from: &mut impl Read) -> io::Result<Option<Asked>> {
 
 /// Answers with a whole body and ends the connection.
 pub fn respond(to: &mut impl Write, status: &str, content_type: &str, body: &str) -> io::Result<()> {
-    let head = format!("HTTP/1.1 {status}\r\ncontent-type: {content_type}\r\ncontent-length: {}\r\nconnection: close\r\n\r\n", body.len());
+    let head = format!(
+        "HTTP/1.1 {status}\r\ncontent-type: {content_type}\r\ncontent-length: {}\r\nconnection: close\r\n\r\n",
+        body.len()
+    );
     to.write_all(&[head.as_bytes(), body.as_bytes()].concat())
 }
 

@@ -107,7 +107,8 @@ impl Engine {
         *produced += 1;
         let last = *produced >= job.max_tokens;
         let model = &self.settings.model;
-        let head = |created: u64| format!(r#"{{"id":"cmpl-{id}","object":"text_completion","created":{created},"model":"{model}""#);
+        let head =
+            |created: u64| format!(r#"{{"id":"cmpl-{id}","object":"text_completion","created":{created},"model":"{model}""#);
         let usage = format!(
             r#""usage":{{"prompt_tokens":{},"total_tokens":{},"completion_tokens":{produced}}}"#,
             job.prompt_tokens,

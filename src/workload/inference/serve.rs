@@ -44,7 +44,8 @@ fn answer(mut stream: TcpStream, engine: &Engine) -> io::Result<()> {
         ("GET", "/health") => http::respond(&mut stream, "200 OK", "text/plain", ""),
         ("GET", "/v1/models") => {
             let model = &engine.settings.model;
-            let body = format!(r#"{{"object":"list","data":[{{"id":"{model}","object":"model","created":0,"owned_by":"highwater"}}]}}"#);
+            let body =
+                format!(r#"{{"object":"list","data":[{{"id":"{model}","object":"model","created":0,"owned_by":"highwater"}}]}}"#);
             http::respond(&mut stream, "200 OK", "application/json", &body)
         }
         ("POST", "/v1/completions") => match completion(&asked) {
