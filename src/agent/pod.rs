@@ -175,19 +175,24 @@ impl Pod {
         out
     }
 
-    /// A probe's result came.
+    /// A probe's result came; that of an attempt which has ended is dropped.
     pub fn probed(&mut self, now_ns: u64, container: usize, attempt: u32, role: ProbeRole, success: bool) -> Vec<Decision> {
         let mut out = self.clock(now_ns);
+        if self.containers[container].attempts == attempt + 1 {
+            self.take_result(now_ns, container, role, success, &mut out);
+        }
+        self.sync(now_ns, &mut out);
+        out
+    }
+
+    fn take_result(&mut self, now_ns: u64, container: usize, role: ProbeRole, success: bool, out: &mut Vec<Decision>) {
         let (life, grace_s) = (self.life, self.grace_s);
         let c = &mut self.containers[container];
-        let State::Running { since_ns, stop } = c.state else { return out };
-        if attempt + 1 != c.attempts {
-            return out;
-        }
-        let Some(index) = c.workers.iter().position(|w| w.role == role) else { return out };
+        let State::Running { since_ns, stop } = c.state else { return };
+        let Some(index) = c.workers.iter().position(|w| w.role == role) else { return };
         match (role, c.workers[index].result(success)) {
-            (ProbeRole::Readiness, Some(ready)) => set_ready(c, container, ready, &mut out),
-            (ProbeRole::Startup, Some(true)) => container_has_started(c, container, now_ns, &mut out),
+            (ProbeRole::Readiness, Some(ready)) => set_ready(c, container, ready, out),
+            (ProbeRole::Startup, Some(true)) => container_has_started(c, container, now_ns, out),
             (ProbeRole::Startup | ProbeRole::Liveness, Some(false)) if stop.is_none() && life == Life::Running => {
                 let kill_ns = now_ns + grace_s.max(MINIMUM_GRACE_S) * SECOND;
                 c.state = State::Running { since_ns, stop: Some(Stop { kill_ns, killed: false, by_probe: true }) };
@@ -195,12 +200,10 @@ impl Pod {
             }
             _ => {}
         }
-        let target = c.target();
+        let (target, attempt) = (c.target(), c.attempts - 1);
         if c.workers[index].catch_up(target, now_ns) {
             out.push(Decision::Probe { container, attempt, role });
         }
-        self.sync(now_ns, &mut out);
-        out
     }
 
     /// Time passed.
