@@ -1,6 +1,9 @@
 //! The command line: arguments, progress, exit codes.
 
 mod exit;
+mod input;
+mod list;
+mod show;
 
 use clap::{Parser, Subcommand};
 use std::process::ExitCode;
@@ -21,6 +24,13 @@ struct Cli {
 // One variant, one file: `run` of that file does the work and returns how the process ends.
 #[derive(Debug, Subcommand)]
 enum Command {
+    /// List the labs of the catalogue.
+    List,
+    /// Validate a lab and print what it asks, does and expects.
+    Show {
+        /// A name of the catalogue, a directory, or a file with all documents.
+        lab: String,
+    },
     /// Print a shell's completion script.
     Completions {
         /// The shell to complete for.
@@ -43,12 +53,32 @@ pub fn main() -> ExitCode {
 }
 
 fn run(cli: Cli) -> anyhow::Result<Exit> {
-    let _json = cli.json;
+    let json = cli.json;
     match cli.command {
+        Command::List => list::run(json),
+        Command::Show { lab } => show::run(&lab, json),
         Command::Completions { shell } => {
             use clap::CommandFactory;
             clap_complete::generate(shell, &mut Cli::command(), "highwater", &mut std::io::stdout());
             Ok(Exit::AsExpected)
         }
     }
+}
+
+/// Writes text to stdout. A reader that went away is no error.
+fn print(text: impl std::fmt::Display) -> anyhow::Result<Exit> {
+    use std::io::Write;
+    let mut text = text.to_string();
+    if !text.ends_with('\n') {
+        text.push('\n');
+    }
+    match std::io::stdout().lock().write_all(text.as_bytes()) {
+        Err(e) if e.kind() != std::io::ErrorKind::BrokenPipe => Err(anyhow::Error::new(e).context("cannot write to stdout")),
+        _ => Ok(Exit::AsExpected),
+    }
+}
+
+/// Writes a value as JSON to stdout.
+fn print_json(value: &impl serde::Serialize) -> anyhow::Result<Exit> {
+    print(serde_json::to_string_pretty(value)?)
 }

@@ -1,1 +1,33 @@
 //! The lab file: node, arms as patches, phases, expectations; read, validated and resolved.
+//!
+//! Two shapes. As typed: [`LabFile`] and the objects beside it, in the words of the files. Resolved: [`Lab`], in which every arm stands
+//! on its own, quantities are numbers and every name has been found. Only the resolved shape goes on.
+
+mod catalogue;
+mod check;
+mod expect;
+mod file;
+mod key;
+mod merge;
+mod metric;
+mod node;
+mod phase;
+mod pod;
+mod resolve;
+mod value;
+
+pub use catalogue::{LabFiles, catalogue, find};
+pub use expect::{Acceptance, Bound, Expectation, MetricRef, Ratio, Rule, Test};
+pub use file::{ArmFile, Budget, Claim, Entitlement, LabFile, Scale, SourceFile};
+pub use metric::{MetricName, Quantile, Unit};
+pub use node::{Device, Kernel, NodeShape, Profile, Switch, Thp};
+pub use phase::{Arrivals, Ends, Load, Phase, Slo, Tokens};
+pub use pod::{HONOURED, Honour};
+pub use resolve::{Arm, Lab, load};
+pub use value::{Amount, Bytes, Span};
+
+/// The JSON Schema of `lab.yaml`, for editors and for checks outside this program.
+#[must_use]
+pub fn schema() -> schemars::Schema {
+    schemars::schema_for!(LabFile)
+}

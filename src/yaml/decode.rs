@@ -15,20 +15,28 @@ impl Node {
     /// # Errors
     /// Every error of the tree.
     pub fn decode<T: DeserializeOwned>(&self) -> Result<T, Problems> {
+        self.decode_at(&Path::root())
+    }
+
+    /// Decodes a part of a document; errors name its fields from the document's root.
+    ///
+    /// # Errors
+    /// Every error of the tree.
+    pub fn decode_at<T: DeserializeOwned>(&self, root: &Path) -> Result<T, Problems> {
         let mut problems = Problems::default();
         let mut taken = BTreeSet::new();
         loop {
-            let error = match T::deserialize(Decoder { node: self, path: Path::root(), taken: &taken }) {
+            let error = match T::deserialize(Decoder { node: self, path: root.clone(), taken: &taken }) {
                 Ok(value) => return problems.or(value),
                 Err(error) => error,
             };
-            let path = error.at.as_ref().map_or_else(Path::root, |(path, _)| path.clone());
-            let because_taken = error.missing.is_some_and(|field| taken.contains(&path.key(field)));
+            let path = error.at.as_ref().map_or_else(|| root.clone(), |(path, _)| path.clone());
+            let because_taken = error.missing.as_ref().is_some_and(|field| taken.contains(&path.key(field)));
             if !because_taken {
-                problems.push(error.problem(self));
+                problems.push(error.problem(self, root));
             }
-            if path.is_root() || !taken.insert(path) {
-                return problems.or(()).and_then(|()| Err(self.problem(&Path::root(), "cannot be read").into()));
+            if path == *root || !taken.insert(path) {
+                return problems.or(()).and_then(|()| Err(self.problem(root, "cannot be read").into()));
             }
         }
     }
@@ -38,7 +46,7 @@ impl Node {
 #[derive(Debug)]
 struct Error {
     message: String,
-    missing: Option<&'static str>,
+    missing: Option<String>,
     at: Option<(Path, Mark)>,
 }
 
@@ -48,10 +56,10 @@ impl Error {
         self
     }
 
-    fn problem(self, root: &Node) -> Problem {
+    fn problem(self, node: &Node, root: &Path) -> Problem {
         match self.at {
             Some((path, mark)) => mark.problem(&path, self.message),
-            None => root.problem(&Path::root(), self.message),
+            None => node.problem(root, self.message),
         }
     }
 }
@@ -80,7 +88,7 @@ impl de::Error for Error {
     }
 
     fn missing_field(field: &'static str) -> Error {
-        Error { message: format!("the field `{field}` is missing"), missing: Some(field), at: None }
+        Error { message: format!("the field `{field}` is missing"), missing: Some(field.to_owned()), at: None }
     }
 
     fn invalid_type(found: de::Unexpected<'_>, expected: &dyn de::Expected) -> Error {
@@ -203,6 +211,9 @@ impl<'de, 'a: 'de> de::Deserializer<'de> for Decoder<'a> {
             Kind::Text(text) => {
                 let variant: StrDeserializer<'_, Error> = text.as_str().into_deserializer();
                 visitor.visit_enum(variant)
+            }
+            Kind::Map(entries) if entries.len() == 1 && self.taken.contains(&self.path.key(&entries[0].key)) => {
+                Err(Error { message: String::new(), missing: Some(entries[0].key.clone()), at: None })
             }
             Kind::Map(entries) if entries.len() == 1 => {
                 visitor.visit_enum(de::value::MapAccessDeserializer::new(MapDeserializer::new(self.entries())))

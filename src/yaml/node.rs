@@ -99,6 +99,18 @@ impl Path {
     }
 }
 
+impl From<&str> for Path {
+    fn from(text: &str) -> Path {
+        Path(text.to_owned())
+    }
+}
+
+impl From<String> for Path {
+    fn from(text: String) -> Path {
+        Path(text)
+    }
+}
+
 impl fmt::Display for Path {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&self.0)
@@ -137,6 +149,33 @@ impl Node {
             Kind::Text(text) => Some(text),
             _ => None,
         }
+    }
+
+    /// The value at a path below this one, as far as it exists: where an error about that path should point.
+    #[must_use]
+    pub fn nearest(&self, path: &Path) -> &Node {
+        let mut node = self;
+        for part in path.as_str().split(['.', '[']).filter(|p| !p.is_empty()) {
+            let found = match part.strip_suffix(']') {
+                None => node.get(part),
+                Some(item) => {
+                    let named = |n: &&Node| n.get("name").and_then(Node::text) == Some(item);
+                    node.items().iter().find(named).or_else(|| node.items().get(item.parse::<usize>().ok()?))
+                }
+            };
+            match found {
+                Some(next) => node = next,
+                None => break,
+            }
+        }
+        node
+    }
+
+    /// A problem with the value at a path, or with the nearest value above it that exists.
+    #[must_use]
+    pub fn blame(&self, path: impl Into<Path>, message: impl Into<String>) -> Problem {
+        let path = path.into();
+        self.nearest(&path).problem(&path, message)
     }
 
     /// A problem with this value.

@@ -1,0 +1,47 @@
+//! What a LAB argument means: a name of the catalogue, a directory, or one file with all documents.
+
+use super::Exit;
+use crate::lab::{self, Lab, LabFiles};
+use camino::{Utf8Path, Utf8PathBuf};
+
+/// Reads and resolves a lab; every error of it is one of input.
+pub fn lab(argument: &str) -> anyhow::Result<Lab> {
+    lab::load(&files(argument)?).map_err(|problems| Exit::BadInput.because(problems))
+}
+
+/// Finds the texts of a lab.
+pub fn files(argument: &str) -> anyhow::Result<LabFiles> {
+    let path = Utf8Path::new(argument);
+    if path.is_dir() {
+        return directory(path);
+    }
+    if path.is_file() {
+        let name = path.file_stem().unwrap_or("lab").to_owned();
+        return Ok(LabFiles { name, files: vec![(argument.to_owned(), text(path)?)] });
+    }
+    lab::find(argument).map_err(|message| Exit::BadInput.because(message))
+}
+
+fn directory(dir: &Utf8Path) -> anyhow::Result<LabFiles> {
+    let absolute = dir.canonicalize_utf8().map_err(|e| Exit::BadInput.because(format!("{dir}: {e}")))?;
+    let mut paths = yaml_files(dir)?;
+    if dir.join("pods").is_dir() {
+        paths.extend(yaml_files(&dir.join("pods"))?);
+    }
+    // The file that is ours stands first, as in the catalogue.
+    paths.sort_by_key(|p| (p.file_name() != Some("lab.yaml"), p.clone()));
+    let files = paths.into_iter().map(|p| Ok((p.to_string(), text(&p)?))).collect::<anyhow::Result<_>>()?;
+    Ok(LabFiles { name: absolute.file_name().unwrap_or("lab").to_owned(), files })
+}
+
+fn yaml_files(dir: &Utf8Path) -> anyhow::Result<Vec<Utf8PathBuf>> {
+    let entries = dir.read_dir_utf8().map_err(|e| Exit::BadInput.because(format!("{dir}: {e}")))?;
+    let paths = entries.map(|entry| Ok(entry?.into_path())).collect::<Result<Vec<_>, std::io::Error>>();
+    let mut paths = paths.map_err(|e| Exit::BadInput.because(format!("{dir}: {e}")))?;
+    paths.retain(|p| matches!(p.extension(), Some("yaml" | "yml")));
+    Ok(paths)
+}
+
+fn text(path: &Utf8Path) -> anyhow::Result<String> {
+    fs_err::read_to_string(path).map_err(|e| Exit::BadInput.because(e))
+}

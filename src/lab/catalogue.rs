@@ -1,0 +1,52 @@
+//! The catalogue: the labs of this repository, carried inside the program.
+
+/// The texts of a lab, before they are read.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct LabFiles {
+    /// Its name in the catalogue, or its directory's.
+    pub name: String,
+    /// Name and text of each YAML file, `lab.yaml` first.
+    pub files: Vec<(String, String)>,
+}
+
+impl LabFiles {
+    /// All documents as one text of several YAML documents, each under its file's name.
+    #[must_use]
+    pub fn joined(&self) -> String {
+        let part = |(name, text): &(String, String)| format!("# {name}\n{}\n", text.trim_end().trim_start_matches("---\n"));
+        self.files.iter().map(part).collect::<Vec<_>>().join("---\n")
+    }
+}
+
+/// A lab as it is embedded: name, then name and text of each file.
+type Embedded = (&'static str, &'static [(&'static str, &'static str)]);
+
+// `static LABS: &[Embedded]`, written by build.rs from the directory labs/.
+include!(concat!(env!("OUT_DIR"), "/labs.rs"));
+
+/// Every lab, by name.
+pub fn catalogue() -> impl Iterator<Item = LabFiles> {
+    LABS.iter().map(|(name, files)| LabFiles {
+        name: (*name).to_owned(),
+        files: files.iter().map(|(file, text)| ((*file).to_owned(), (*text).to_owned())).collect(),
+    })
+}
+
+/// A lab by name.
+///
+/// # Errors
+/// The names that are near, or all of them.
+pub fn find(name: &str) -> Result<LabFiles, String> {
+    if let Some(lab) = catalogue().find(|lab| lab.name == name) {
+        return Ok(lab);
+    }
+    let names: Vec<_> = LABS.iter().map(|(name, _)| *name).collect();
+    let near = names.iter().map(|n| (strsim::jaro_winkler(n, name), n)).max_by(|a, b| a.0.total_cmp(&b.0));
+    Err(match near {
+        Some((score, near)) if score > 0.8 => format!("no lab {name} in the catalogue: did you mean {near}?"),
+        _ => format!(
+            "no lab {name} in the catalogue and no such directory: `highwater list` names the {} labs there are",
+            names.len()
+        ),
+    })
+}

@@ -1,0 +1,170 @@
+//! Expectations, rules and claims that name what is not there or could never be decided.
+
+use super::super::file::LabFile;
+use super::super::metric::Subject;
+use super::{no_arm, unique};
+use crate::lab::{Arm, Arrivals, MetricRef, Test, Unit};
+use crate::yaml::{Node, Problems};
+
+pub(super) fn check(file: &LabFile, arms: &[Arm], root: &Node, problems: &mut Problems) {
+    let names: Vec<_> = file.arms.iter().map(|a| a.name.as_str()).collect();
+    let ids: Vec<_> = file.expectations.iter().map(|e| e.id.as_str()).collect();
+    unique(&ids, "expectations", root, problems);
+    for (i, expectation) in file.expectations.iter().enumerate() {
+        let path = format!("expectations[{i}]");
+        let metric = &expectation.metric;
+        match &metric.arm {
+            None => problems.push(root.blame(format!("{path}.metric"), "name the arm whose figure is meant")),
+            Some(arm) => {
+                figure(metric, &[arm.as_str(), &expectation.false_in], arms, &names, &format!("{path}.metric"), root, problems)
+            }
+        }
+        test(&expectation.is, metric, &names, &format!("{path}.is"), root, problems);
+        // Existence is exact, everything else is a ratio: an absolute latency says more about the machine than about memory.
+        let absolute = expectation.is.at_least.is_some() || expectation.is.at_most.is_some();
+        if absolute && metric.name.unit() == Unit::Time && metric.name.subject() == Subject::Requests {
+            let message = "a latency must be compared with another arm (ratioTo), never with an absolute time";
+            problems.push(root.blame(format!("{path}.is"), message));
+        }
+        let false_in = expectation.false_in.as_str();
+        if !names.contains(&false_in) {
+            problems.push(root.blame(format!("{path}.falseIn"), no_arm(false_in, &names)));
+        } else if metric.arm.as_deref() == Some(false_in) {
+            problems.push(root.blame(format!("{path}.falseIn"), "an expectation cannot be true and false in the same arm"));
+        }
+    }
+    if !file.expectations.is_empty() && !file.expectations.iter().any(|e| e.precondition) {
+        let message =
+            "one expectation must be marked `precondition: true`: that the pressure occurred, else the lab shows nothing";
+        problems.push(root.blame("expectations", message));
+    }
+    if let Some(acceptance) = &file.acceptance {
+        for arm in acceptance.prefer.iter().filter(|a| !names.contains(&a.as_str())) {
+            problems.push(root.blame("acceptance.prefer", no_arm(arm, &names)));
+        }
+        for (i, rule) in acceptance.rules.iter().enumerate() {
+            let path = format!("acceptance.rules[{i}]");
+            if rule.metric.arm.is_some() {
+                problems.push(root.blame(format!("{path}.metric.arm"), "a rule holds for every arm: leave the arm out"));
+            }
+            let every: Vec<_> = acceptance.prefer.iter().map(String::as_str).collect();
+            figure(&rule.metric, &every, arms, &names, &format!("{path}.metric"), root, problems);
+            test(&rule.is, &rule.metric, &names, &format!("{path}.is"), root, problems);
+        }
+    }
+    for (i, claim) in file.source.claims.iter().enumerate() {
+        let path = format!("source.claims[{i}]");
+        if let Some(metric) = &claim.measured {
+            match &metric.arm {
+                None => problems.push(root.blame(format!("{path}.measured"), "name the arm whose figure is meant")),
+                Some(arm) => figure(metric, &[arm], arms, &names, &format!("{path}.measured"), root, problems),
+            }
+        }
+        if let Some(arm) = claim.ratio_to.as_deref().filter(|a| !names.contains(a)) {
+            problems.push(root.blame(format!("{path}.ratioTo"), no_arm(arm, &names)));
+        }
+    }
+}
+
+/// Checks that a figure exists in the arms it will be taken from.
+fn figure(metric: &MetricRef, of: &[&str], arms: &[Arm], names: &[&str], path: &str, root: &Node, problems: &mut Problems) {
+    let mut wrong = |field: &str, message: String| problems.push(root.blame(format!("{path}{field}"), message));
+    if let Some(arm) = of.first().filter(|a| !names.contains(a)) {
+        return wrong(".arm", no_arm(arm, names));
+    }
+    let subject = metric.name.subject();
+    let name = metric.name.text();
+    if metric.load.is_some() && subject != Subject::Requests {
+        wrong(".load", format!("{name} is not about requests: leave the load out"));
+    }
+    if metric.pod.is_some() && matches!(subject, Subject::Requests | Subject::Arm) {
+        wrong(".pod", format!("{name} is not about a pod: leave the pod out"));
+    }
+    if metric.container.is_some() && metric.pod.is_none() {
+        wrong(".container", "name the pod as well".into());
+    }
+    match (&metric.file, subject) {
+        (None, Subject::Control) => wrong("", "name the control file, for example memory.swap.max".into()),
+        (Some(_), Subject::Control) | (None, _) => {}
+        (Some(_), _) => wrong(".file", format!("{name} is not a control file: leave the file out")),
+    }
+    for arm in arms.iter().filter(|a| of.contains(&a.name.as_str())) {
+        let phase = metric.phase.as_deref();
+        if let Some(phase) = phase.filter(|p| !arm.phases.iter().any(|known| known.name == *p)) {
+            wrong(".phase", format!("the arm {} has no phase {phase}", arm.name));
+        }
+        if let Some(pod) = &metric.pod {
+            match arm.pods.iter().find(|p| p.metadata.name == *pod) {
+                None => wrong(".pod", format!("the arm {} has no pod {pod}", arm.name)),
+                Some(found) => {
+                    if let Some(container) = metric.container.as_ref().filter(|c| !found.containers().any(|k| k.name == **c)) {
+                        wrong(".container", format!("the pod {pod} has no container {container}"));
+                    }
+                }
+            }
+        }
+        if subject == Subject::Requests {
+            requests(metric, arm, &mut wrong);
+        }
+    }
+}
+
+fn requests(metric: &MetricRef, arm: &Arm, wrong: &mut impl FnMut(&str, String)) {
+    let phases = arm.phases.iter().filter(|p| metric.phase.as_ref().is_none_or(|wanted| p.name == *wanted));
+    let loads: Vec<_> =
+        phases.flat_map(|p| &p.load).filter(|l| metric.load.as_ref().is_none_or(|wanted| l.name == *wanted)).collect();
+    if loads.is_empty() {
+        return wrong("", format!("the arm {} sends no such requests", arm.name));
+    }
+    if metric.name.text() == "goodput" && loads.iter().any(|l| l.slo.is_none()) {
+        wrong("", "goodput needs an `slo` on the load".into());
+    }
+    // A random schedule's length is known only when it is drawn; the study refuses the percentile then.
+    let due: Option<f64> = loads
+        .iter()
+        .map(|l| match &l.arrivals {
+            Arrivals::Constant { rate, duration } => Some(rate * duration.seconds()),
+            Arrivals::Trace(times) => Some(times.len() as f64),
+            Arrivals::Ramp { from, to, duration } => Some((from + to) / 2.0 * duration.seconds()),
+            Arrivals::Poisson { .. } => None,
+        })
+        .sum();
+    if let (Some(quantile), Some(due)) = (metric.name.quantile(), due)
+        && due * (1.0 - quantile.share()) < 9.5
+    {
+        let needed = (10.0 / (1.0 - quantile.share())).round();
+        wrong(
+            "",
+            format!(
+                "{} needs ten samples beyond it, so {needed} requests; the arm {} sends {due:.0}",
+                metric.name.text(),
+                arm.name
+            ),
+        );
+    }
+}
+
+fn test(is: &Test, metric: &MetricRef, names: &[&str], path: &str, root: &Node, problems: &mut Problems) {
+    let bounds = [("atLeast", &is.at_least), ("atMost", &is.at_most), ("equals", &is.equals)];
+    for (field, amount) in bounds.iter().filter_map(|(f, a)| a.as_ref().map(|a| (f, a))) {
+        if let Err(message) = amount.bound(metric.name) {
+            problems.push(root.blame(format!("{path}.{field}"), message));
+        }
+        if metric.name.unit() == Unit::Text && *field != "equals" {
+            problems.push(root.blame(format!("{path}.{field}"), "a control file has a text: only `equals` can be said of it"));
+        }
+    }
+    if let Some(ratio) = &is.ratio_to {
+        if !names.contains(&ratio.arm.as_str()) {
+            problems.push(root.blame(format!("{path}.ratioTo.arm"), no_arm(&ratio.arm, names)));
+        }
+        if ratio.at_least.is_none() && ratio.at_most.is_none() {
+            problems.push(root.blame(format!("{path}.ratioTo"), "give atLeast or atMost"));
+        }
+        if metric.name.unit() == Unit::Text {
+            problems.push(root.blame(format!("{path}.ratioTo"), "texts have no ratio"));
+        }
+    } else if bounds.iter().all(|(_, a)| a.is_none()) {
+        problems.push(root.blame(path.to_owned(), "give at least one of atLeast, atMost, equals, ratioTo"));
+    }
+}

@@ -1,0 +1,134 @@
+//! Expectations and acceptance rules: a figure, a bound, and an arm in which it must be false.
+
+use super::{Amount, MetricName};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+/// Something that must be seen for the lab to have shown its point.
+#[derive(Debug, Clone, PartialEq, Deserialize, Serialize, JsonSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct Expectation {
+    /// A short name.
+    pub id: String,
+    /// What is expected, in a sentence.
+    pub say: String,
+    /// The pressure the lab is about: when it is not seen, the lab is UNINFORMATIVE and the rest decides nothing.
+    #[serde(default)]
+    pub precondition: bool,
+    /// The figure.
+    pub metric: MetricRef,
+    /// The bound it must keep.
+    pub is: Test,
+    /// An arm in which the same statement is false; the runner checks that it is.
+    pub false_in: String,
+}
+
+/// A figure of a run.
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize, Serialize, JsonSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct MetricRef {
+    /// The arm. Left out in acceptance rules, which hold for every arm.
+    #[serde(default)]
+    pub arm: Option<String>,
+    /// Which figure.
+    pub name: MetricName,
+    /// The phase; the whole script when left out.
+    #[serde(default)]
+    pub phase: Option<String>,
+    /// The pod; the node when left out.
+    #[serde(default)]
+    pub pod: Option<String>,
+    /// The container; the pod's own cgroup when left out.
+    #[serde(default)]
+    pub container: Option<String>,
+    /// The load; all loads when left out.
+    #[serde(default)]
+    pub load: Option<String>,
+    /// The control file, for `control`.
+    #[serde(default)]
+    pub file: Option<String>,
+}
+
+/// The bounds of a statement; all that are given must hold.
+#[derive(Debug, Clone, Default, PartialEq, Deserialize, Serialize, JsonSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct Test {
+    /// Not less than this.
+    #[serde(default)]
+    pub at_least: Option<Amount>,
+    /// Not more than this.
+    #[serde(default)]
+    pub at_most: Option<Amount>,
+    /// Exactly this.
+    #[serde(default)]
+    pub equals: Option<Amount>,
+    /// The figure divided by the same figure of another arm.
+    #[serde(default)]
+    pub ratio_to: Option<Ratio>,
+}
+
+/// Bounds of a ratio between arms.
+#[derive(Debug, Clone, PartialEq, Deserialize, Serialize, JsonSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct Ratio {
+    /// The arm divided by.
+    pub arm: String,
+    /// Not less than this.
+    #[serde(default)]
+    pub at_least: Option<f64>,
+    /// Not more than this.
+    #[serde(default)]
+    pub at_most: Option<f64>,
+}
+
+/// Rules by which an arm is accepted.
+#[derive(Debug, Clone, PartialEq, Deserialize, Serialize, JsonSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct Acceptance {
+    /// Arms from the smallest change to the largest: the first one that keeps every rule is chosen.
+    pub prefer: Vec<String>,
+    /// The rules.
+    pub rules: Vec<Rule>,
+}
+
+/// One rule, for every arm.
+#[derive(Debug, Clone, PartialEq, Deserialize, Serialize, JsonSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct Rule {
+    /// A short name.
+    pub id: String,
+    /// What is required, in a sentence.
+    pub say: String,
+    /// The figure, without an arm.
+    pub metric: MetricRef,
+    /// The bound.
+    pub is: Test,
+}
+
+/// A bound in the metric's unit, after parsing.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Bound {
+    /// Counts, bytes, nanoseconds, percent, per second.
+    Number(f64),
+    /// A control file's text.
+    Text(String),
+}
+
+impl Amount {
+    /// Reads the bound in a metric's unit.
+    ///
+    /// # Errors
+    /// What is wrong, in words.
+    pub fn bound(&self, name: MetricName) -> Result<Bound, String> {
+        use super::{Bytes, Span, Unit};
+        let number = || self.0.parse::<f64>().ok().filter(|n| n.is_finite());
+        match name.unit() {
+            Unit::Text => Ok(Bound::Text(self.0.clone())),
+            Unit::Bytes => Bytes::parse(&self.0).map(|b| Bound::Number(b.0 as f64)),
+            Unit::Time => Span::parse(&self.0).map(|s| Bound::Number(s.0 as f64)),
+            Unit::Count | Unit::Percent | Unit::PerSecond => {
+                number().map(Bound::Number).ok_or_else(|| format!("`{}` is not a number, but {} is one", self.0, name.text()))
+            }
+        }
+    }
+}

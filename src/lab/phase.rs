@@ -1,0 +1,121 @@
+//! Phases: what starts and stops, the load, and when a phase ends.
+
+use super::Span;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+/// A stretch of the script.
+#[derive(Debug, Clone, PartialEq, Deserialize, Serialize, JsonSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct Phase {
+    /// Its name.
+    pub name: String,
+    /// Pods to start, in order.
+    #[serde(default)]
+    pub start: Vec<String>,
+    /// Pods to stop, before others start.
+    #[serde(default)]
+    pub stop: Vec<String>,
+    /// Requests to send.
+    #[serde(default)]
+    pub load: Vec<Load>,
+    /// When it ends.
+    pub ends: Ends,
+}
+
+/// When a phase ends.
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize, Serialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub enum Ends {
+    /// After this time.
+    After(Span),
+    /// When all started pods are ready, finished or given up, at the latest after this time.
+    Ready(Span),
+    /// When the load is answered and Job-like pods have finished, at the latest after this time.
+    Settled(Span),
+}
+
+/// A load generator. Requests have a schedule and latency counts from it, whether or not the server keeps up.
+#[derive(Debug, Clone, PartialEq, Deserialize, Serialize, JsonSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct Load {
+    /// Its name.
+    pub name: String,
+    /// The pod it calls.
+    pub pod: String,
+    /// The server's port.
+    #[serde(default = "port")]
+    pub port: u16,
+    /// When requests are due.
+    pub arrivals: Arrivals,
+    /// The size of a request.
+    pub tokens: Tokens,
+    /// At most so many in flight; the others wait and their wait counts.
+    #[serde(default)]
+    pub concurrency: Option<u32>,
+    /// When a request counts as failed.
+    pub timeout: Span,
+    /// What a good answer is, for goodput.
+    #[serde(default)]
+    pub slo: Option<Slo>,
+}
+
+fn port() -> u16 {
+    8000
+}
+
+/// When requests are due. Rates are requests per second.
+#[derive(Debug, Clone, PartialEq, Deserialize, Serialize, JsonSchema)]
+#[serde(rename_all = "camelCase", rename_all_fields = "camelCase", deny_unknown_fields)]
+pub enum Arrivals {
+    /// At even intervals.
+    Constant {
+        /// Requests per second.
+        rate: f64,
+        /// How long.
+        duration: Span,
+    },
+    /// At random, with exponential intervals.
+    Poisson {
+        /// Mean requests per second.
+        rate: f64,
+        /// How long.
+        duration: Span,
+    },
+    /// At a rate that changes evenly.
+    Ramp {
+        /// Requests per second at the start.
+        from: f64,
+        /// Requests per second at the end.
+        to: f64,
+        /// How long.
+        duration: Span,
+    },
+    /// At these times from the phase's start.
+    Trace(Vec<Span>),
+}
+
+/// The size of each request.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize, Serialize, JsonSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct Tokens {
+    /// Tokens of the prompt.
+    pub prompt: u32,
+    /// Tokens to generate.
+    pub output: u32,
+}
+
+/// A service level objective for one request.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize, Serialize, JsonSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct Slo {
+    /// From the scheduled time to the last token.
+    #[serde(default)]
+    pub latency: Option<Span>,
+    /// From the scheduled time to the first token.
+    #[serde(default)]
+    pub ttft: Option<Span>,
+    /// Mean time per token after the first.
+    #[serde(default)]
+    pub tpot: Option<Span>,
+}
