@@ -3,7 +3,8 @@
 use super::config::KubeletConfiguration;
 use super::eviction::{MemoryThreshold, memory_threshold};
 use super::gates::Gates;
-use super::refusal::{Refusal, Stage};
+use super::refusal::Refusal;
+use super::validation::validate;
 use super::version::{Protection, Rules, Version};
 use crate::record::CgroupDriver;
 use crate::units::Quantity;
@@ -74,31 +75,40 @@ pub struct Effective {
 }
 
 impl Effective {
-    /// Fills in the defaults of a version and validates, as the kubelet does before it does anything else.
+    /// Merges the gates, validates, and fills in the defaults of a version: what the kubelet does before anything else.
     ///
     /// # Errors
     /// Every reason the kubelet of that version gives for not starting, in its order and words. Only what concerns memory is checked.
     pub fn resolve(version: Version, config: &KubeletConfiguration) -> Result<Effective, Vec<Refusal>> {
-        let rules = version.rules();
         let gates = Gates::resolve(version, &config.feature_gates)?;
-        let factor = config.memory_throttling_factor.or(rules.default_factor);
-        let enforce = config.enforce_node_allocatable.clone().unwrap_or_else(|| vec!["pods".to_owned()]);
-        let mut reasons = Vec::new();
-        let swap = swap(rules, &gates, &config.memory_swap.swap_behavior, &mut reasons);
-        check_enforce(rules, config, &enforce, &mut reasons);
-        check_factor(rules, &gates, config.memory_throttling_factor, &mut reasons);
-        let tiered = policy(rules, &gates, config.memory_reservation_policy.as_deref(), &mut reasons);
-        if !reasons.is_empty() {
-            return Err(reasons);
-        }
-        let eviction_hard_memory = memory_threshold(rules, config).map_err(|reason| vec![reason])?;
-        let has = |name: &str| enforce.iter().any(|e| e == name);
+        let reasons = validate(version, config, &gates);
+        if reasons.is_empty() { Self::fill(version, config, gates).map_err(|reason| vec![reason]) } else { Err(reasons) }
+    }
+
+    /// Fills in the defaults without validating.
+    ///
+    /// # Errors
+    /// The hard eviction threshold of memory.available cannot be read.
+    pub fn fill(version: Version, config: &KubeletConfiguration, gates: Gates) -> Result<Effective, Refusal> {
+        let rules = version.rules();
+        let eviction_hard_memory = memory_threshold(rules, config)?;
+        let enforces = |name: &str| match &config.enforce_node_allocatable {
+            Some(list) => list.iter().any(|entry| entry == name),
+            None => name == "pods",
+        };
         Ok(Effective {
             version,
             gates,
-            factor,
-            tiered,
-            swap,
+            factor: config.memory_throttling_factor.or(rules.default_factor),
+            tiered: rules.protection != Protection::MinAlways
+                && config.memory_reservation_policy.as_deref() == Some("TieredReservation"),
+            swap: match config.memory_swap.swap_behavior.as_str() {
+                _ if !gates.node_swap => SwapBehavior::NoSwap,
+                "LimitedSwap" => SwapBehavior::LimitedSwap,
+                "UnlimitedSwap" => SwapBehavior::UnlimitedSwap,
+                "NoSwap" => SwapBehavior::NoSwap,
+                _ => SwapBehavior::Unset,
+            },
             oom_group: !(rules.single_process_oom_kill && config.single_process_oom_kill == Some(true)),
             fail_swap_on: config.fail_swap_on.unwrap_or(true),
             kube_reserved: config.kube_reserved.get("memory").copied(),
@@ -109,7 +119,11 @@ impl Effective {
                 .sum(),
             kube_reserved_cgroup: config.kube_reserved_cgroup.clone().unwrap_or_default(),
             system_reserved_cgroup: config.system_reserved_cgroup.clone().unwrap_or_default(),
-            enforce: Enforce { pods: has("pods"), kube_reserved: has("kube-reserved"), system_reserved: has("system-reserved") },
+            enforce: Enforce {
+                pods: enforces("pods"),
+                kube_reserved: enforces("kube-reserved"),
+                system_reserved: enforces("system-reserved"),
+            },
             eviction_hard_memory,
             cpu_cfs_quota: config.cpu_cfs_quota.unwrap_or(true),
             cgroup_driver: config.cgroup_driver,
@@ -121,127 +135,5 @@ impl Effective {
     /// What the version does.
     pub fn rules(&self) -> &'static Rules {
         self.version.rules()
-    }
-}
-
-fn refuse(reasons: &mut Vec<Refusal>, message: String) {
-    reasons.push(Refusal::new(Stage::Validation, format_args!("invalid configuration: {message}")));
-}
-
-fn swap(rules: &Rules, gates: &Gates, behavior: &str, reasons: &mut Vec<Refusal>) -> SwapBehavior {
-    if !gates.node_swap {
-        if !behavior.is_empty() {
-            refuse(reasons, "memorySwap.swapBehavior cannot be set when NodeSwap feature flag is disabled".to_owned());
-        }
-        return SwapBehavior::NoSwap;
-    }
-    match behavior {
-        "" => SwapBehavior::Unset,
-        "LimitedSwap" => SwapBehavior::LimitedSwap,
-        "NoSwap" if !rules.unlimited_swap => SwapBehavior::NoSwap,
-        "UnlimitedSwap" if rules.unlimited_swap => SwapBehavior::UnlimitedSwap,
-        other => {
-            let known = match rules.unlimited_swap {
-                true => r#""", "LimitedSwap", or "UnlimitedSwap""#,
-                false => r#""", "LimitedSwap" or "NoSwap""#,
-            };
-            refuse(reasons, format!("memorySwap.swapBehavior {other:?} must be one of: {known}"));
-            SwapBehavior::Unset
-        }
-    }
-}
-
-fn check_factor(rules: &Rules, gates: &Gates, set: Option<f64>, reasons: &mut Vec<Refusal>) {
-    let Some(factor) = set else { return };
-    // 0.9 was the default to 1.36; files that spell it out keep working.
-    if rules.factor_needs_gate && !gates.memory_qos && factor != 0.9 {
-        refuse(reasons, "memoryThrottlingFactor must not be set when MemoryQoS feature gate is disabled".to_owned());
-    }
-    if factor <= 0.0 || factor > 1.0 {
-        refuse(reasons, format!("memoryThrottlingFactor {factor} must be greater than 0 and less than or equal to 1.0"));
-    }
-}
-
-fn policy(rules: &Rules, gates: &Gates, set: Option<&str>, reasons: &mut Vec<Refusal>) -> bool {
-    if rules.protection == Protection::MinAlways {
-        return false;
-    }
-    match set {
-        None | Some("" | "None") => false,
-        Some("TieredReservation") => {
-            if !gates.memory_qos {
-                let message = r#"memoryReservationPolicy "TieredReservation" requires MemoryQoS feature gate to be enabled"#;
-                refuse(reasons, message.to_owned());
-            }
-            true
-        }
-        Some(other) => {
-            let message = r#"specified for memoryReservationPolicy. Valid options are "None" or "TieredReservation""#;
-            refuse(reasons, format!("option {other:?} {message}"));
-            false
-        }
-    }
-}
-
-fn check_enforce(rules: &Rules, config: &KubeletConfiguration, enforce: &[String], reasons: &mut Vec<Refusal>) {
-    let field = "enforceNodeAllocatable (--enforce-node-allocatable)";
-    let cgroups_per_qos = config.cgroups_per_qos.unwrap_or(true);
-    let has = |name: &str| enforce.iter().any(|e| e == name);
-    if !rules.compressible_reserved && !cgroups_per_qos && !enforce.is_empty() {
-        refuse(reasons, format!("{field} is not supported unless cgroupsPerQOS (--cgroups-per-qos) is set to true"));
-    }
-    if rules.compressible_reserved {
-        for whose in ["system-reserved", "kube-reserved"] {
-            let compressible = format!("{whose}-compressible");
-            if has(whose) && has(&compressible) {
-                refuse(reasons, format!("both {whose:?} and {compressible:?} cannot be specified together in {field}"));
-            }
-        }
-    }
-    let empty = |cgroup: &Option<String>| cgroup.as_deref().unwrap_or_default().is_empty();
-    let mut seen: Vec<&str> = Vec::new();
-    for value in enforce {
-        if rules.compressible_reserved && seen.contains(&value.as_str()) {
-            refuse(reasons, format!("duplicated enforcements {value:?} in {field}"));
-            continue;
-        }
-        seen.push(value);
-        let whose = value.strip_suffix("-compressible").filter(|_| rules.compressible_reserved).unwrap_or(value);
-        match whose {
-            "pods" if value == "pods" => {}
-            "system-reserved" | "kube-reserved" => {
-                let (cgroup, name, flag) = match whose {
-                    "system-reserved" => (&config.system_reserved_cgroup, "systemReservedCgroup", "--system-reserved-cgroup"),
-                    _ => (&config.kube_reserved_cgroup, "kubeReservedCgroup", "--kube-reserved-cgroup"),
-                };
-                if empty(cgroup) {
-                    let when = match rules.compressible_reserved {
-                        true => format!("{whose:?} or \"{whose}-compressible\" included in"),
-                        false => format!("{whose:?} contained in"),
-                    };
-                    refuse(reasons, format!("{name} ({flag}) must be specified when {when} {field}"));
-                }
-            }
-            "none" if value == "none" => {
-                if enforce.len() > 1 {
-                    let message = r#"may not contain additional enforcements when "none" is specified"#;
-                    refuse(reasons, format!("{field} {message}"));
-                }
-                continue;
-            }
-            _ => {
-                let known = match rules.compressible_reserved {
-                    true => {
-                        r#""pods", "system-reserved", "system-reserved-compressible", "kube-reserved", "kube-reserved-compressible" or "none""#
-                    }
-                    false => r#""pods", "system-reserved", "kube-reserved", or "none""#,
-                };
-                refuse(reasons, format!("option {value:?} specified for {field}. Valid options are {known}"));
-                continue;
-            }
-        }
-        if rules.compressible_reserved && !cgroups_per_qos {
-            refuse(reasons, format!("cgroupsPerQOS (--cgroups-per-qos) must be set to true when {value:?} contained in {field}"));
-        }
     }
 }

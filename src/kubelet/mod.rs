@@ -21,6 +21,7 @@ mod qos;
 mod refusal;
 mod resources;
 mod tiers;
+mod validation;
 mod value;
 mod version;
 mod why;
@@ -41,6 +42,7 @@ pub use qos::{compute_qos_class, qos_class};
 pub use refusal::{Refusal, Stage, aggregate};
 pub use resources::{ResourceList, Resources};
 pub use tiers::{QosSums, Target, TierFile, TierWrite, periodic_writes, startup_writes};
+pub use validation::validate;
 pub use value::{Decision, Input, Limit, Why};
 pub use version::{Gate, Protection, Rules, SharesToWeight, UnknownVersion, Version};
 

@@ -374,3 +374,94 @@ impl schemars::JsonSchema for Quantity {
         })
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    fn parsed(text: &str) -> Quantity {
+        text.parse().unwrap_or_else(|error| panic!("{text}: {error}"))
+    }
+
+    #[test]
+    fn values_met_in_the_field() {
+        for (text, bytes, printed) in [
+            ("1500m", 2, "1500m"),
+            ("0.1Gi", 107_374_183, "107374182400m"),
+            ("1e9", 1_000_000_000, "1e9"),
+            ("128974848000m", 128_974_848, "128974848"),
+            ("128974848", 128_974_848, "128974848"),
+            ("129e6", 129_000_000, "129e6"),
+            ("129M", 129_000_000, "129M"),
+            ("123Mi", 128_974_848, "123Mi"),
+            ("1024Mi", 1 << 30, "1Gi"),
+            ("1E", 1_000_000_000_000_000_000, "1E"),
+            ("1E3", 1000, "1e3"),
+            ("0.5", 1, "500m"),
+            ("1.", 1, "1"),
+            (".5", 1, "500m"),
+            ("-1.5Ki", -1536, "-1536"),
+            ("+5Mi", 5 << 20, "5Mi"),
+            ("100Ei", i64::MAX, "9223372036854775807"),
+            ("1n", 1, "1n"),
+            ("0.1n", 1, "1n"),
+            ("0.0000000001Gi", 1, "107374183n"),
+            ("1023Ki", 1023 << 10, "1023Ki"),
+            ("512", 512, "512"),
+            ("0Gi", 0, "0"),
+            ("1000E", i64::MAX, "1000E"),
+        ] {
+            assert_eq!(parsed(text).ceil(), bytes, "{text}");
+            assert_eq!(parsed(text).to_string(), printed, "{text}");
+        }
+    }
+
+    #[test]
+    fn what_is_no_quantity() {
+        for text in ["", "1 Gi", "1GiB", "1gi", "1KI", "abc", "1.2.3", "--1", "1e", "1e1.5", "0x10", "1_000", "Ei", "1e40"] {
+            assert!(text.parse::<Quantity>().is_err(), "{text}");
+        }
+    }
+
+    #[test]
+    fn sums_are_rounded_once() {
+        let half = parsed("500m");
+        assert_eq!((half + half).ceil(), 1);
+        assert_eq!(half.ceil() + half.ceil(), 2);
+    }
+
+    proptest! {
+        #[test]
+        fn printing_loses_nothing(sign in "[+-]?", int in "[0-9]{1,12}", frac in "(\\.[0-9]{0,12})?",
+                                  suffix in "(n|u|m|k|M|G|T|P|Ki|Mi|Gi|Ti|Pi|Ei|e[0-9]|E-[0-9])?") {
+            let quantity = parsed(&format!("{sign}{int}{frac}{suffix}"));
+            let printed = quantity.to_string();
+            let again = parsed(&printed);
+            prop_assert_eq!(again, quantity);
+            prop_assert_eq!(again.to_string(), printed);
+        }
+
+        #[test]
+        fn whole_bytes_round_away_from_zero(nanos in any::<i64>()) {
+            let quantity = Quantity { nanos: i128::from(nanos), format: Format::Decimal };
+            let exact = nanos as f64 / 1e9;
+            let ceil = quantity.ceil() as f64;
+            prop_assert!(ceil.abs() >= exact.abs() && ceil.abs() - exact.abs() < 1.0);
+        }
+
+        #[test]
+        fn addition_is_exact(a in any::<i64>(), b in any::<i64>()) {
+            let (qa, qb) = (Quantity::new(a, Format::Binary), Quantity::new(b, Format::Binary));
+            prop_assert_eq!((qa + qb - qb).nanos(), qa.nanos());
+            prop_assert_eq!((qa + qb).nanos(), (i128::from(a) + i128::from(b)) * NANOS_PER_UNIT);
+        }
+
+        #[test]
+        fn any_text_is_read_or_refused(text in "\\PC{0,20}") {
+            if let Ok(quantity) = text.parse::<Quantity>() {
+                prop_assert_eq!(parsed(&quantity.to_string()), quantity);
+            }
+        }
+    }
+}

@@ -4,6 +4,7 @@ mod check;
 mod demo;
 mod deny;
 mod test;
+mod vectors;
 
 use clap::{Parser, Subcommand};
 use xshell::Shell;
@@ -23,6 +24,12 @@ enum Task {
     Test,
     /// Check the house rules only: module order, module sentences, file sizes, format, clippy, licences.
     Check,
+    /// Compare the kubelet policy with golden vectors of the real kubelet.
+    Vectors {
+        /// Files in the format of fixtures/vectors/README.md.
+        #[arg(required = true)]
+        files: Vec<std::path::PathBuf>,
+    },
 }
 
 fn main() -> anyhow::Result<()> {
@@ -33,6 +40,7 @@ fn main() -> anyhow::Result<()> {
         Task::Demo => demo::run(&sh),
         Task::Test => test::run(&sh),
         Task::Check => check::run(&sh),
+        Task::Vectors { files } => vectors::run(&files),
     }
 }
 
