@@ -63,6 +63,11 @@ impl Quantity {
         Quantity { nanos: bytes as i128 * NANOS_PER_UNIT, format: Format::Binary }
     }
 
+    /// A number of thousandths, printed in decimal.
+    pub const fn thousandths(millis: i64) -> Self {
+        Quantity { nanos: millis as i128 * (NANOS_PER_UNIT / 1000), format: Format::Decimal }
+    }
+
     /// How it was written.
     pub const fn format(self) -> Format {
         self.format

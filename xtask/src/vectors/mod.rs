@@ -3,6 +3,7 @@
 mod case;
 mod diff;
 mod expected;
+mod resize;
 
 use anyhow::{Context, bail};
 use highwater::kubelet::Version;
@@ -57,7 +58,8 @@ pub fn check(text: &str) -> anyhow::Result<Outcome> {
     let mut outcome = Outcome::default();
     for (index, line) in text.lines().enumerate().filter(|(_, line)| !line.trim().is_empty()) {
         let vector: Value = serde_json::from_str(line).with_context(|| format!("line {}", index + 1))?;
-        outcome.add(check_case(&vector).with_context(|| format!("line {}", index + 1))?);
+        let check = if vector.get("container_old").is_some() { resize::check } else { check_case };
+        outcome.add(check(&vector).with_context(|| format!("line {}", index + 1))?);
     }
     if outcome.cases == 0 {
         bail!("there is no case in it");
