@@ -1,5 +1,6 @@
 //! Tasks of the repository, run as `cargo xtask TASK`. One variant of [`Task`], one file in this folder.
 
+mod build;
 mod check;
 mod demo;
 mod deny;
@@ -20,6 +21,8 @@ struct Cli {
 enum Task {
     /// Set up this machine, build, run the lab swap/cpu-inference and open its comparison: the first command of the README.
     Demo,
+    /// Build the static programs that run on a node.
+    Build,
     /// Install what is missing and pass every test: the second command of the README, and all that CI runs.
     Test,
     /// Check the house rules only: module order, module sentences, file sizes, format, clippy, licences.
@@ -38,6 +41,7 @@ fn main() -> anyhow::Result<()> {
     sh.change_dir(repository());
     match task {
         Task::Demo => demo::run(&sh),
+        Task::Build => build::run().map(drop),
         Task::Test => test::run(&sh),
         Task::Check => check::run(&sh),
         Task::Vectors { files } => vectors::run(&files),

@@ -1,2 +1,0 @@
-//! The program highwater-init.
-fn main() {}

@@ -1,0 +1,36 @@
+//! Builds the programs that run on a node: static, with no path of this machine in them, so that equal sources give equal bytes.
+
+use anyhow::Context;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+const TARGET: &str = "x86_64-unknown-linux-gnu";
+
+/// Builds `highwater-init` and `highwater-node` into `target/guest` and returns their folder.
+pub fn run() -> anyhow::Result<PathBuf> {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).parent().context("xtask lies in the repository")?;
+    let target_dir = root.join("target/guest");
+    let cargo_home = std::env::var_os("CARGO_HOME").map_or_else(
+        || std::env::home_dir().map(|home| home.join(".cargo")).context("neither CARGO_HOME nor a home directory"),
+        |path| Ok(PathBuf::from(path)),
+    )?;
+    // 0x1f separates flags, so that paths may hold spaces.
+    let flags = [
+        "-Ctarget-feature=+crt-static".to_owned(),
+        "-Crelocation-model=static".to_owned(),
+        format!("--remap-path-prefix={}=/highwater", root.display()),
+        format!("--remap-path-prefix={}=/cargo", cargo_home.display()),
+    ]
+    .join("\x1f");
+    let status = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()))
+        .current_dir(root)
+        .args(["build", "--profile", "node", "--package", "highwater", "--no-default-features", "--features", "node"])
+        .args(["--bin", "highwater-node", "--bin", "highwater-init", "--target", TARGET, "--target-dir"])
+        .arg(&target_dir)
+        .env("CARGO_ENCODED_RUSTFLAGS", flags)
+        .env_remove("RUSTFLAGS")
+        .status()
+        .context("cannot start cargo")?;
+    anyhow::ensure!(status.success(), "building the node programs failed ({status})");
+    Ok(target_dir.join(TARGET).join("node"))
+}
