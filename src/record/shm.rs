@@ -182,14 +182,13 @@ impl Region {
     ///
     /// # Errors
     /// [`ShmError::TooSmall`] or [`ShmError::Map`].
-    pub fn create(path: &Path, size: usize, program: &[u8], order: &[u8]) -> Result<Region, ShmError> {
+    pub fn create(file: &File, size: usize, program: &[u8], order: &[u8]) -> Result<Region, ShmError> {
         let order_at = (HEADER + program.len()).next_multiple_of(HEADER);
         let output_at = (order_at + order.len()).next_multiple_of(HEADER);
         if output_at + HEADER > size {
             return Err(ShmError::TooSmall { size, input: program.len() + order.len() });
         }
-        let fail = |source| ShmError::Map { path: path.display().to_string(), source };
-        let file = File::options().read(true).write(true).create(true).truncate(true).open(path).map_err(fail)?;
+        let fail = |source| ShmError::Map { path: "(new)".into(), source };
         file.set_len(size as u64).map_err(fail)?;
         // Written through the file, not the mapping: a full disk is then an error here and not a SIGBUS.
         let mut header = [0; HEADER];
@@ -199,9 +198,9 @@ impl Region {
             header[8 + i * 8..16 + i * 8].copy_from_slice(&(field as u64).to_le_bytes());
         }
         for (at, bytes) in [(0, &header[..]), (HEADER, program), (order_at, order)] {
-            std::os::unix::fs::FileExt::write_all_at(&file, bytes, at as u64).map_err(fail)?;
+            std::os::unix::fs::FileExt::write_all_at(file, bytes, at as u64).map_err(fail)?;
         }
-        Self::map(&file, size).map_err(fail)
+        Self::map(file, size).map_err(fail)
     }
 
     fn map(file: &File, size: usize) -> io::Result<Region> {
@@ -294,16 +293,21 @@ impl Region {
 mod tests {
     use super::*;
 
-    fn file(name: &str) -> std::path::PathBuf {
-        std::env::temp_dir().join(format!("highwater-shm-{}-{name}", std::process::id()))
+    fn create(size: usize, input: &[u8]) -> (File, Result<Region, ShmError>) {
+        let file = File::from(rustix::fs::memfd_create("test", rustix::fs::MemfdFlags::CLOEXEC).unwrap());
+        let region = Region::create(&file, size, input, b"{}");
+        (file, region)
+    }
+
+    fn reopen(file: &File) -> Region {
+        use std::os::fd::AsRawFd;
+        Region::open(Path::new(&format!("/proc/self/fd/{}", file.as_raw_fd()))).unwrap()
     }
 
     #[test]
     fn both_sides_see_input_and_output() {
-        let path = file("both");
-        let host = Region::create(&path, 64 << 10, b"elf", b"{}").unwrap();
-        let guest = Region::open(&path).unwrap();
-        std::fs::remove_file(&path).unwrap();
+        let (file, host) = create(64 << 10, b"elf");
+        let (host, guest) = (host.unwrap(), reopen(&file));
         let input = guest.input().unwrap();
         assert_eq!((input.program(), input.order()), (&b"elf"[..], &b"{}"[..]));
         let mut output = guest.output().unwrap();
@@ -317,9 +321,8 @@ mod tests {
 
     #[test]
     fn a_full_output_takes_nothing_of_an_append() {
-        let path = file("full");
-        let host = Region::create(&path, 4 * HEADER, b"elf", b"{}").unwrap();
-        std::fs::remove_file(&path).unwrap();
+        let (_file, host) = create(4 * HEADER, b"elf");
+        let host = host.unwrap();
         let mut output = host.output().unwrap();
         assert_eq!(output.capacity(), HEADER);
         output.append(&[7; HEADER - 1]).unwrap();
@@ -330,15 +333,13 @@ mod tests {
 
     #[test]
     fn damage_is_an_error() {
-        let path = file("damage");
-        assert!(matches!(Region::create(&path, HEADER, b"elf", b""), Err(ShmError::TooSmall { .. })));
-        let host = Region::create(&path, 4 * HEADER, b"elf", b"").unwrap();
+        assert!(matches!(create(HEADER, b"elf").1, Err(ShmError::TooSmall { .. })));
+        let (file, host) = create(4 * HEADER, b"elf");
+        let host = host.unwrap();
         host.head().store(u64::MAX, Ordering::Release);
         assert!(matches!(host.frames(0), Err(ShmError::Area)));
         assert!(matches!(host.output(), Err(ShmError::Area)));
-        std::fs::write(&path, [0; 4 * HEADER]).unwrap();
-        let blank = Region::open(&path).unwrap();
-        assert!(matches!(blank.input(), Err(ShmError::Header)));
-        std::fs::remove_file(&path).unwrap();
+        std::os::unix::fs::FileExt::write_all_at(&file, &[0; HEADER], 0).unwrap();
+        assert!(matches!(reopen(&file).input(), Err(ShmError::Header)));
     }
 }
