@@ -6,7 +6,6 @@ use super::{Acceptance, Budget, Expectation, LabFiles, NodeShape, Phase, Scale, 
 use crate::kubelet::{KubeletConfiguration, Pod};
 use crate::yaml::{self, Entry, Kind, Mark, Node, Path, Problem, Problems};
 use serde::de::DeserializeOwned;
-use sha2::{Digest, Sha256};
 use std::collections::BTreeMap;
 
 /// A lab that can be run.
@@ -253,9 +252,7 @@ fn base(root: &Node, kubelet: &Node, pods: Node) -> Node {
 
 fn arm(name: &str, about: &str, parts: ArmTree) -> Option<Arm> {
     let mut pods: Vec<Pod> = parts.pods.into_values().collect::<Option<_>>()?;
-    for pod in pods.iter_mut().filter(|pod| pod.metadata.uid.is_empty()) {
-        pod.metadata.uid = uid(&pod.metadata.name);
-    }
+    pods.iter_mut().for_each(Pod::set_uid);
     Some(Arm {
         name: name.to_owned(),
         about: about.to_owned(),
@@ -264,12 +261,6 @@ fn arm(name: &str, about: &str, parts: ArmTree) -> Option<Arm> {
         pods,
         phases: parts.phases?,
     })
-}
-
-/// A uid in the API server's form, made from the pod's name so that it is the same in every run.
-fn uid(pod: &str) -> String {
-    let hex: String = Sha256::digest(pod.as_bytes()).iter().take(16).map(|b| format!("{b:02x}")).collect();
-    format!("{}-{}-4{}-8{}-{}", &hex[..8], &hex[8..12], &hex[13..16], &hex[17..20], &hex[20..32])
 }
 
 #[cfg(test)]

@@ -8,6 +8,8 @@ mod node;
 mod order;
 mod plan;
 pub mod port;
+#[cfg(feature = "cli")]
+mod run;
 pub mod shm;
 
 pub use cgroup::{CgroupDriver, FileValue, LedgerEntry, LedgerSnapshot, Role};
@@ -18,6 +20,8 @@ pub use order::{
     Probe, ProbeKind, RestartPolicy, Sampling, Setting, SwapOn, Volume,
 };
 pub use plan::{Plan, PlannedCgroup, PlannedFile, Rule};
+#[cfg(feature = "cli")]
+pub use run::{BootedNode, Ending, NodeRecord, RunDir, RunError, frames};
 
 /// Version of every record type of this module. A reader refuses records of another version.
 pub const SCHEMA: u32 = 1;
