@@ -1,5 +1,6 @@
 //! The command line: arguments, progress, exit codes.
 
+mod clean;
 mod exit;
 mod input;
 mod list;
@@ -31,6 +32,12 @@ enum Command {
         /// A name of the catalogue, a directory, or a file with all documents.
         lab: String,
     },
+    /// Remove what killed runs left behind.
+    Clean {
+        /// Also remove booted checkpoints and kernels from the cache.
+        #[arg(long)]
+        cache: bool,
+    },
     /// Print a shell's completion script.
     Completions {
         /// The shell to complete for.
@@ -46,7 +53,8 @@ pub fn main() -> ExitCode {
         .with_env_filter(tracing_subscriber::EnvFilter::from_env("HIGHWATER_LOG"))
         .without_time()
         .init();
-    match run(cli) {
+    let ended = crate::provider::interrupt::listen().map_err(anyhow::Error::from).and_then(|()| run(cli));
+    match ended {
         Ok(exit) => exit.into(),
         Err(error) => Exit::report(&error).into(),
     }
@@ -57,6 +65,7 @@ fn run(cli: Cli) -> anyhow::Result<Exit> {
     match cli.command {
         Command::List => list::run(json),
         Command::Show { lab } => show::run(&lab, json),
+        Command::Clean { cache } => clean::run(cache, json),
         Command::Completions { shell } => {
             use clap::CommandFactory;
             clap_complete::generate(shell, &mut Cli::command(), "highwater", &mut std::io::stdout());

@@ -4,6 +4,7 @@ mod build;
 mod check;
 mod demo;
 mod deny;
+mod install;
 mod test;
 mod vectors;
 
@@ -21,6 +22,8 @@ struct Cli {
 enum Task {
     /// Set up this machine, build, run the lab swap/cpu-inference and open its comparison: the first command of the README.
     Demo,
+    /// Install QEMU when it is missing (root, Debian); otherwise say what to do.
+    Install,
     /// Build the static programs that run on a node.
     Build,
     /// Install what is missing and pass every test: the second command of the README, and all that CI runs.
@@ -41,6 +44,7 @@ fn main() -> anyhow::Result<()> {
     sh.change_dir(repository());
     match task {
         Task::Demo => demo::run(&sh),
+        Task::Install => install::run(),
         Task::Build => build::run().map(drop),
         Task::Test => test::run(&sh),
         Task::Check => check::run(&sh),

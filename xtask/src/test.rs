@@ -5,6 +5,8 @@ use xshell::{Shell, cmd};
 
 pub fn run(sh: &Shell) -> Result<()> {
     crate::check::run(sh)?;
+    crate::install::run()?;
+    crate::build::run()?;
     cmd!(sh, "cargo test --workspace").run()?;
     Ok(())
 }

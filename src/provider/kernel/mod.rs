@@ -4,6 +4,7 @@ mod debian;
 mod image;
 mod module;
 
+pub use debian::KIND;
 pub use image::release;
 pub use module::{MODULES, Module};
 
