@@ -1,6 +1,6 @@
 //! Memory that a workload really uses: anonymous or mapped from a file, filled so that it cannot be compressed, touched line by line.
 
-use rustix::mm::{MapFlags, ProtFlags, mmap, mmap_anonymous, munmap};
+use rustix::mm::{Advice, MapFlags, ProtFlags, madvise, mlock, mmap, mmap_anonymous, munmap};
 use std::fs::File;
 use std::io;
 use std::ptr::{NonNull, read_volatile};
@@ -18,6 +18,8 @@ pub struct Block {
 
 // SAFETY: the mapping is owned by the value and reached only through it.
 unsafe impl Send for Block {}
+// SAFETY: through a shared reference memory is only read, by volatile reads; writing takes a unique one.
+unsafe impl Sync for Block {}
 
 impl Block {
     /// Anonymous memory; takes no page until it is written. `len` is rounded up to a page.
@@ -30,6 +32,72 @@ impl Block {
         // SAFETY: a new mapping at an address the kernel chooses aliases nothing.
         let base = unsafe { mmap_anonymous(std::ptr::null_mut(), len, prot, MapFlags::PRIVATE)? };
         Ok(Block { base: NonNull::new(base.cast()).expect("mmap never gives 0 unasked"), len })
+    }
+
+    /// A file's first bytes, shared and writable: with a file on tmpfs this is shared memory. `len` must be a multiple of the page size and
+    /// at most the file's length.
+    ///
+    /// # Errors
+    /// What mmap says.
+    pub fn shared(file: &File, len: usize) -> io::Result<Block> {
+        let prot = ProtFlags::READ | ProtFlags::WRITE;
+        // SAFETY: a new mapping at an address the kernel chooses aliases nothing in this process.
+        let base = unsafe { mmap(std::ptr::null_mut(), len, prot, MapFlags::SHARED, file, 0)? };
+        Ok(Block { base: NonNull::new(base.cast()).expect("mmap never gives 0 unasked"), len })
+    }
+
+    /// Takes every page now, as MADV_POPULATE_WRITE does (Linux 5.14).
+    ///
+    /// # Errors
+    /// What madvise says.
+    pub fn populate(&mut self) -> io::Result<()> {
+        // SAFETY: the range is the mapping; populating changes no content.
+        unsafe { madvise(self.base.as_ptr().cast(), self.len, Advice::LinuxPopulateWrite)? };
+        Ok(())
+    }
+
+    /// Takes every page now and keeps it in memory: never swapped, `unevictable` in memory.stat.
+    ///
+    /// # Errors
+    /// What mlock says, ENOMEM or EPERM beyond RLIMIT_MEMLOCK.
+    pub fn pin(&mut self) -> io::Result<()> {
+        // SAFETY: the range is the mapping, and locking changes no content.
+        unsafe { mlock(self.base.as_ptr().cast(), self.len)? };
+        Ok(())
+    }
+
+    /// The pages go back to the system; the next use finds zeros.
+    ///
+    /// # Errors
+    /// What madvise says, EINVAL for pinned memory.
+    pub fn discard(&mut self) -> io::Result<()> {
+        // SAFETY: the range is the mapping, to which no reference exists; anonymous memory reads as zeros afterwards.
+        unsafe { madvise(self.base.as_ptr().cast(), self.len, Advice::LinuxDontNeed)? };
+        Ok(())
+    }
+
+    /// Copies a stretch from another block, as long as both reach.
+    pub fn copy(&mut self, at: usize, from: &Block, from_at: usize, len: usize) {
+        let (at, end) = self.clip(at, len);
+        let (from_at, from_end) = from.clip(from_at, len);
+        let len = (end - at).min(from_end - from_at);
+        // SAFETY: both stretches lie in their mappings, and two blocks never overlap.
+        unsafe { from.base.as_ptr().add(from_at).copy_to_nonoverlapping(self.base.as_ptr().add(at), len) };
+    }
+
+    /// The bytes of a stretch (clipped to the block).
+    pub fn bytes(&self, from: usize, len: usize) -> &[u8] {
+        let (from, end) = self.clip(from, len);
+        // SAFETY: the stretch lies in the mapping, which this reference keeps alive and unwritten; anonymous or shared memory that only
+        // this process maps, filled before it is read.
+        unsafe { std::slice::from_raw_parts(self.base.as_ptr().add(from), end - from) }
+    }
+
+    /// The bytes of a stretch, to read a file into (clipped to the block).
+    pub fn bytes_mut(&mut self, from: usize, len: usize) -> &mut [u8] {
+        let (from, end) = self.clip(from, len);
+        // SAFETY: as in `bytes`, and the reference is unique.
+        unsafe { std::slice::from_raw_parts_mut(self.base.as_ptr().add(from), end - from) }
     }
 
     /// A file's content, read-only; its pages are page cache. None for an empty file.
@@ -136,6 +204,30 @@ mod tests {
         assert_eq!(distinct.len(), words.len(), "no word twice");
         block.touch(0, usize::MAX);
         block.touch(block.len() - 3, 100);
+    }
+
+    #[test]
+    fn shared_memory_is_taken_at_once_and_copies_arrive() {
+        let file = tempfile();
+        file.set_len(8 * PAGE as u64).unwrap();
+        let mut pool = Block::shared(&file, 8 * PAGE).unwrap();
+        pool.populate().unwrap();
+        let mut source = Block::anonymous(PAGE).unwrap();
+        source.fill(0, PAGE, 9);
+        pool.copy(2 * PAGE, &source, 0, PAGE);
+        assert_eq!(pool.bytes(2 * PAGE, PAGE), source.bytes(0, PAGE));
+        assert!(pool.bytes(3 * PAGE, PAGE).iter().all(|byte| *byte == 0));
+        pool.copy(7 * PAGE + 8, &source, 0, PAGE);
+        assert_eq!(pool.bytes(7 * PAGE + 8, PAGE), source.bytes(0, PAGE - 8), "clipped");
+        source.discard().unwrap();
+        assert!(source.bytes(0, PAGE).iter().all(|byte| *byte == 0));
+    }
+
+    fn tempfile() -> File {
+        let path = std::env::temp_dir().join(format!("highwater-memory-{}", std::process::id()));
+        let file = File::options().read(true).write(true).create_new(true).open(&path).unwrap();
+        std::fs::remove_file(path).unwrap();
+        file
     }
 
     #[test]

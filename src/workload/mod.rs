@@ -1,14 +1,19 @@
-//! What runs in containers: allocator, CPU inference server, pause process. The same program in the simulator and on a cluster.
+//! What runs in containers: allocator, model servers, pause process. The same program in the simulator and on a cluster.
 //!
 //! A workload is the program's first argument, its settings are `--name=value` with Kubernetes quantities for sizes. Wrong arguments end
 //! the process with status 2 and one line that says what is right.
 
 mod anon;
 mod args;
+mod gpu;
 pub mod http;
 mod inference;
 mod memory;
+mod model_server;
+mod openai;
 mod pause;
+mod report;
+mod server;
 mod signals;
 
 use std::process::ExitCode;
@@ -17,7 +22,7 @@ pub use args::{Args, ArgsError};
 pub use memory::Block;
 
 /// The workloads by name.
-pub const NAMES: [&str; 3] = ["anon", "cpu-inference", "pause"];
+pub const NAMES: [&str; 4] = ["anon", "cpu-inference", "model-server", "pause"];
 
 /// Environment variable: the number that seeds a workload's generators.
 pub const ENV_SEED: &str = "HIGHWATER_SEED";
@@ -33,6 +38,14 @@ pub enum WorkloadError {
     Unknown {
         /// What was asked for.
         name: String,
+    },
+    /// The workload cannot go on with what it was given.
+    #[error("{workload}: {problem}")]
+    Unfit {
+        /// The workload.
+        workload: &'static str,
+        /// What does not fit.
+        problem: String,
     },
     /// The system refused something.
     #[error("cannot {what}: {source}")]
@@ -53,6 +66,7 @@ pub fn run(arguments: &[String]) -> Result<(), WorkloadError> {
     match name {
         "anon" => anon::run(&anon::Settings::parse(Args::new(name, settings)?)?),
         "cpu-inference" => inference::run(&inference::Settings::parse(Args::new(name, settings)?)?),
+        "model-server" => model_server::run(&model_server::Settings::parse(Args::new(name, settings)?)?),
         "pause" => {
             Args::new(name, settings)?.finish()?;
             pause::run();
@@ -66,7 +80,7 @@ pub fn run(arguments: &[String]) -> Result<(), WorkloadError> {
 pub fn exit_code(error: &WorkloadError) -> ExitCode {
     match error {
         WorkloadError::Args(_) | WorkloadError::Unknown { .. } => ExitCode::from(2),
-        WorkloadError::System { .. } => ExitCode::FAILURE,
+        WorkloadError::Unfit { .. } | WorkloadError::System { .. } => ExitCode::FAILURE,
     }
 }
 

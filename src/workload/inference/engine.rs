@@ -1,32 +1,16 @@
 //! The engine: continuous batching over the weights, one token for every running request per pass.
 
 use super::Settings;
-use crate::workload::http;
 use crate::workload::memory::Block;
+use crate::workload::openai::Answer;
+use crate::workload::server::Service;
 use std::collections::VecDeque;
 use std::io;
-use std::net::TcpStream;
 use std::sync::{Condvar, Mutex, PoisonError};
-use std::time::{SystemTime, UNIX_EPOCH};
-
-/// A completion to generate; owns its connection from here on.
-#[derive(Debug)]
-pub struct Job {
-    /// Where tokens go.
-    pub stream: TcpStream,
-    /// Tokens of the prompt.
-    pub prompt_tokens: u32,
-    /// Tokens to generate.
-    pub max_tokens: u32,
-    /// Tokens as events as they come, or one answer at the end.
-    pub events: bool,
-    /// A last event with the usage.
-    pub usage: bool,
-}
 
 #[derive(Debug)]
 struct Running {
-    job: Job,
+    job: Answer,
     id: u64,
     produced: u32,
     cache: Option<Block>,
@@ -38,7 +22,7 @@ struct Running {
 pub struct Engine {
     pub(super) settings: Settings,
     memory: Mutex<Memory>,
-    queue: Mutex<VecDeque<Job>>,
+    queue: Mutex<VecDeque<Answer>>,
     arrived: Condvar,
 }
 
@@ -56,12 +40,6 @@ impl Engine {
         Engine { settings, memory, queue: Mutex::default(), arrived: Condvar::new() }
     }
 
-    /// Queues a request.
-    pub fn submit(&self, job: Job) {
-        self.queue.lock().unwrap_or_else(PoisonError::into_inner).push_back(job);
-        self.arrived.notify_one();
-    }
-
     /// Generates for ever. A request whose client went away is dropped at its next token.
     pub fn run(&self) {
         let mut memory = self.memory.lock().unwrap_or_else(PoisonError::into_inner);
@@ -75,7 +53,7 @@ impl Engine {
                     runtime.touch(0, runtime.len());
                 }
                 // The pass that reads the last part of the prompt also gives the first token.
-                for _ in 0..request.job.prompt_tokens.div_ceil(self.settings.prefill_chunk).max(1) {
+                for _ in 0..request.job.completion.prompt_tokens.div_ceil(self.settings.prefill_chunk).max(1) {
                     memory.pass(self.settings.token_share);
                 }
                 if self.token(&mut request).unwrap_or(false) {
@@ -91,7 +69,7 @@ impl Engine {
     }
 
     // Takes what fits beside the running requests; waits only when none runs.
-    fn admit(&self, running: usize) -> Vec<Job> {
+    fn admit(&self, running: usize) -> Vec<Answer> {
         let queue = self.queue.lock().unwrap_or_else(PoisonError::into_inner);
         let mut queue =
             self.arrived.wait_while(queue, |queue| running == 0 && queue.is_empty()).unwrap_or_else(PoisonError::into_inner);
@@ -101,40 +79,11 @@ impl Engine {
 
     // Gives a request its next token; true while it wants more.
     fn token(&self, request: &mut Running) -> io::Result<bool> {
-        let new_tokens = if request.produced == 0 { request.job.prompt_tokens as usize + 1 } else { 1 };
+        let new_tokens = if request.produced == 0 { request.job.completion.prompt_tokens as usize + 1 } else { 1 };
         self.extend_cache(request, new_tokens)?;
-        let Running { job, id, produced, .. } = request;
-        *produced += 1;
-        let last = *produced >= job.max_tokens;
-        let model = &self.settings.model;
-        let head =
-            |created: u64| format!(r#"{{"id":"cmpl-{id}","object":"text_completion","created":{created},"model":"{model}""#);
-        let usage = format!(
-            r#""usage":{{"prompt_tokens":{},"total_tokens":{},"completion_tokens":{produced}}}"#,
-            job.prompt_tokens,
-            job.prompt_tokens + *produced
-        );
-        let reason = if last { r#""length""# } else { "null" };
-        if job.events {
-            if *produced == 1 {
-                http::begin_events(&mut job.stream)?;
-            }
-            let choice = format!(r#"{{"index":0,"text":" w","logprobs":null,"finish_reason":{reason},"stop_reason":null}}"#);
-            http::event(&mut job.stream, &format!(r#"{},"choices":[{choice}]}}"#, head(unix_seconds())))?;
-            if last {
-                if job.usage {
-                    http::event(&mut job.stream, &format!(r#"{},"choices":[],{usage}}}"#, head(unix_seconds())))?;
-                }
-                http::event(&mut job.stream, "[DONE]")?;
-                http::end_events(&mut job.stream)?;
-            }
-        } else if last {
-            let text = " w".repeat(*produced as usize);
-            let choice = format!(r#"{{"index":0,"text":"{text}","logprobs":null,"finish_reason":{reason},"stop_reason":null}}"#);
-            let body = format!(r#"{},"choices":[{choice}],{usage}}}"#, head(unix_seconds()));
-            http::respond(&mut job.stream, "200 OK", "application/json", &body)?;
-        }
-        Ok(!last)
+        request.produced += 1;
+        request.job.token(request.id, &self.settings.model, request.produced)?;
+        Ok(request.produced < request.job.completion.max_tokens)
     }
 
     // The cache of a request is reserved whole, written as it grows, and read whole for every token.
@@ -143,7 +92,8 @@ impl Engine {
         if per_token == 0 {
             return Ok(());
         }
-        let most = per_token.saturating_mul(request.job.prompt_tokens as usize + request.job.max_tokens as usize);
+        let most =
+            per_token.saturating_mul(request.job.completion.prompt_tokens as usize + request.job.completion.max_tokens as usize);
         let cache = match &mut request.cache {
             Some(cache) => cache,
             None => request.cache.insert(Block::anonymous(most)?),
@@ -152,6 +102,18 @@ impl Engine {
         let grown = per_token.saturating_mul(tokens);
         cache.fill(request.cached, grown, request.id);
         request.cached += grown;
+        Ok(())
+    }
+}
+
+impl Service for Engine {
+    fn model(&self) -> &str {
+        &self.settings.model
+    }
+
+    fn complete(&self, answer: Answer) -> io::Result<()> {
+        self.queue.lock().unwrap_or_else(PoisonError::into_inner).push_back(answer);
+        self.arrived.notify_one();
         Ok(())
     }
 }
@@ -168,8 +130,4 @@ impl Memory {
             left -= part;
         }
     }
-}
-
-fn unix_seconds() -> u64 {
-    SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs())
 }

@@ -1,13 +1,11 @@
 //! CPU inference: an OpenAI-compatible server whose every token reads the weights, as memory-bound decoding does.
 
 mod engine;
-mod serve;
 
 use super::memory::{Block, seed};
-use super::{Args, ArgsError, WorkloadError, signals, system};
+use super::{Args, ArgsError, WorkloadError, server, signals, system};
 use engine::Engine;
 use std::fs::File;
-use std::net::TcpListener;
 use std::path::PathBuf;
 use std::sync::Arc;
 
@@ -68,7 +66,9 @@ pub fn run(settings: &Settings) -> Result<(), WorkloadError> {
             Block::of_file(&File::open(path).map_err(system(what()))?).map_err(system(what()))?
         }
     };
-    let listener = TcpListener::bind(("0.0.0.0", settings.port)).map_err(system(format!("listen on port {}", settings.port)))?;
+    let listener = server::listen(settings.port)?;
     let engine = Arc::new(Engine::new(settings.clone(), weights, runtime));
-    serve::serve(&listener, &engine)
+    server::start(&listener, &engine)?;
+    engine.run();
+    Ok(())
 }
