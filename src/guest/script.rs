@@ -1,0 +1,85 @@
+//! The script: phases, what happens at their start, and when they end.
+
+use super::GuestError;
+use super::ledger::snapshot;
+use super::loads::Loads;
+use super::node::Node;
+use crate::record::{Action, EventKind, Frame, Order, PhaseEnd, PhaseOrder, RestartPolicy};
+
+/// Plays all phases.
+///
+/// # Errors
+/// The guest failed; a workload that does is a result.
+pub fn play(node: &mut Node, order: &Order) -> Result<(), GuestError> {
+    order.phases.iter().try_for_each(|phase| play_phase(node, phase))
+}
+
+fn play_phase(node: &mut Node, phase: &PhaseOrder) -> Result<(), GuestError> {
+    let recorder = std::sync::Arc::clone(&node.context.recorder);
+    let start_ns = recorder.now();
+    recorder.event_at(start_ns, EventKind::PhaseStarted { phase: phase.name.clone() });
+    for action in &phase.actions {
+        act(node, action)?;
+    }
+    let mut loads = Loads::new()?;
+    for load in &phase.load {
+        let pod = node.find(&load.pod, "load")?;
+        let network = node.pods[pod].network()?;
+        loads.start(load, &phase.name, start_ns, network, &recorder)?;
+    }
+    let (PhaseEnd::After { ns } | PhaseEnd::Ready { deadline_ns: ns } | PhaseEnd::Settled { deadline_ns: ns }) = phase.end;
+    let until_ns = start_ns.saturating_add(ns);
+    let deadline = loop {
+        if has_ended(node, &phase.end, &loads) {
+            break false;
+        }
+        if recorder.now() >= until_ns {
+            break !matches!(phase.end, PhaseEnd::After { .. });
+        }
+        node.round(until_ns, loads.wake_fd())?;
+    };
+    loads.stop()?;
+    node.read_kernel_log();
+    node.context.sampling.read_all();
+    recorder.frame(&Frame::Ledger(snapshot(&node.context, &node.levels, &node.pods, &phase.name)));
+    recorder.event(EventKind::PhaseEnded { phase: phase.name.clone(), deadline });
+    Ok(())
+}
+
+fn act(node: &mut Node, action: &Action) -> Result<(), GuestError> {
+    match action {
+        Action::Start { pods } => {
+            for pod in pods {
+                let pod = node.find(pod, "start action")?;
+                node.start(pod)?;
+            }
+        }
+        Action::Stop { pods } => {
+            for pod in pods {
+                let pod = node.find(pod, "stop action")?;
+                node.stop(pod)?;
+            }
+        }
+        Action::Write { cgroup } => node.context.write_all(&cgroup.path, &cgroup.writes),
+    }
+    Ok(())
+}
+
+fn has_ended(node: &Node, end: &PhaseEnd, loads: &Loads) -> bool {
+    let mut started = node.pods.iter().filter(|pod| pod.agent.is_active() || pod.agent.outcome().is_some());
+    match end {
+        PhaseEnd::After { .. } => {
+            // Also empties the wake-ups, which say nothing here.
+            _ = loads.all_answered();
+            false
+        }
+        PhaseEnd::Ready { .. } => {
+            _ = loads.all_answered();
+            started.all(|pod| pod.agent.is_ready() || pod.agent.outcome().is_some())
+        }
+        PhaseEnd::Settled { .. } => {
+            let jobs_done = started.all(|pod| pod.order.restart_policy == RestartPolicy::Always || pod.agent.outcome().is_some());
+            loads.all_answered() && jobs_done
+        }
+    }
+}
