@@ -47,15 +47,18 @@ impl Loads {
         let (load, phase, recorder) = (load.clone(), phase.to_owned(), Arc::clone(recorder));
         let (stop, wake, ended) = (Arc::clone(&self.stop), Arc::clone(&self.wake), Arc::clone(&self.ended));
         let name = load.name.clone();
-        let run = move || {
+        let client = move || -> Result<(), GuestError> {
             threads::become_realtime(threads::LOAD)?;
             network.enter().map_err(system("enter a pod's network"))?;
             let epoch_ns = recorder.epoch_ns();
             let span = Span { phase: &phase, epoch_ns, start_ns: epoch_ns + start_ns, stop: stop.as_fd() };
-            let result = execute(&load, span, &mut |request| recorder.frame(&Frame::Request(request)));
+            Ok(execute(&load, span, &mut |request| recorder.frame(&Frame::Request(request)))?)
+        };
+        let run = move || {
+            let result = client();
             ended.fetch_add(1, Ordering::Release);
             _ = rustix::io::write(&wake, &1u64.to_ne_bytes());
-            Ok(result?)
+            result
         };
         let thread = std::thread::Builder::new().name(name.clone()).spawn(run).map_err(system("start a load client"))?;
         self.threads.push((name, thread));
