@@ -1,11 +1,13 @@
 //! The command line: arguments, progress, exit codes.
 
 mod clean;
+mod doctor;
 mod exit;
 mod input;
 mod list;
 mod show;
 
+use crate::provider::kernel::KernelSource;
 use clap::{Parser, Subcommand};
 use std::process::ExitCode;
 
@@ -38,11 +40,36 @@ enum Command {
         #[arg(long)]
         cache: bool,
     },
+    /// Say what each provider needs and what this machine has.
+    Doctor {
+        #[command(flatten)]
+        kernel: KernelArguments,
+    },
     /// Print a shell's completion script.
     Completions {
         /// The shell to complete for.
         shell: clap_complete::Shell,
     },
+}
+
+/// Where the deterministic node's kernel comes from.
+#[derive(Debug, clap::Args)]
+struct KernelArguments {
+    /// A bzImage to boot instead of Debian's cloud kernel.
+    #[arg(long, value_name = "VMLINUZ")]
+    kernel: Option<std::path::PathBuf>,
+    /// The directory with its modules; by default /lib/modules/RELEASE.
+    #[arg(long, value_name = "DIR", requires = "kernel")]
+    kernel_modules: Option<std::path::PathBuf>,
+}
+
+impl From<KernelArguments> for KernelSource {
+    fn from(arguments: KernelArguments) -> KernelSource {
+        match arguments.kernel {
+            Some(image) => KernelSource::Files { image, modules: arguments.kernel_modules },
+            None => KernelSource::Debian,
+        }
+    }
 }
 
 /// Parses the arguments, runs the command and maps how it ended onto the documented exit codes.
@@ -66,6 +93,7 @@ fn run(cli: Cli) -> anyhow::Result<Exit> {
         Command::List => list::run(json),
         Command::Show { lab } => show::run(&lab, json),
         Command::Clean { cache } => clean::run(cache, json),
+        Command::Doctor { kernel } => doctor::run(&kernel.into(), json),
         Command::Completions { shell } => {
             use clap::CommandFactory;
             clap_complete::generate(shell, &mut Cli::command(), "highwater", &mut std::io::stdout());

@@ -1,6 +1,7 @@
 //! Where a node comes from: the deterministic VM, leases of what was created, and clean-up.
 
 pub mod cache;
+pub mod doctor;
 pub mod interrupt;
 pub mod kernel;
 pub mod lease;
