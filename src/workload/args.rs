@@ -64,6 +64,14 @@ impl Args {
         self.parsed(name, "a text of at least one character", |value| (!value.is_empty()).then(|| value.to_owned()))
     }
 
+    /// A text that must be given.
+    ///
+    /// # Errors
+    /// As [`Args::text`], or absent.
+    pub fn required_text(&mut self, name: &'static str) -> Result<String, ArgsError> {
+        self.text(name)?.ok_or_else(|| self.error(format!("--{name}=TEXT is missing")))
+    }
+
     /// A size in bytes, as a Kubernetes quantity.
     ///
     /// # Errors

@@ -1,20 +1,30 @@
-//! What runs in containers: allocator, model servers, pause process. The same program in the simulator and on a cluster.
+//! What runs in containers: servers, trainers, databases, loaders, neighbours, the pause process. The same program in the simulator and on a cluster.
 //!
 //! A workload is the program's first argument, its settings are `--name=value` with Kubernetes quantities for sizes. Wrong arguments end
 //! the process with status 2 and one line that says what is right.
 
 mod anon;
 mod args;
+mod database;
+mod file_reader;
+mod files;
 mod gpu;
+mod hog;
 pub mod http;
 mod inference;
+mod latency;
+mod loader;
 mod memory;
 mod model_server;
+mod offload;
 mod openai;
 mod pause;
+mod queue;
 mod report;
 mod server;
 mod signals;
+mod training;
+mod whisper;
 
 use std::process::ExitCode;
 
@@ -22,7 +32,19 @@ pub use args::{Args, ArgsError};
 pub use memory::Block;
 
 /// The workloads by name.
-pub const NAMES: [&str; 4] = ["anon", "cpu-inference", "model-server", "pause"];
+pub const NAMES: [&str; 11] = [
+    "anon",
+    "cpu-inference",
+    "database",
+    "file-reader",
+    "hog",
+    "loader",
+    "model-server",
+    "offload",
+    "pause",
+    "training",
+    "whisper",
+];
 
 /// Environment variable: the number that seeds a workload's generators.
 pub const ENV_SEED: &str = "HIGHWATER_SEED";
@@ -66,7 +88,14 @@ pub fn run(arguments: &[String]) -> Result<(), WorkloadError> {
     match name {
         "anon" => anon::run(&anon::Settings::parse(Args::new(name, settings)?)?),
         "cpu-inference" => inference::run(&inference::Settings::parse(Args::new(name, settings)?)?),
+        "database" => database::run(&database::Settings::parse(Args::new(name, settings)?)?),
+        "file-reader" => file_reader::run(&file_reader::Settings::parse(Args::new(name, settings)?)?),
+        "hog" => hog::run(&hog::Settings::parse(Args::new(name, settings)?)?),
+        "loader" => loader::run(&loader::Settings::parse(Args::new(name, settings)?)?),
         "model-server" => model_server::run(&model_server::Settings::parse(Args::new(name, settings)?)?),
+        "offload" => offload::run(&offload::Settings::parse(Args::new(name, settings)?)?),
+        "training" => training::run(&training::Settings::parse(Args::new(name, settings)?)?),
+        "whisper" => whisper::run(&whisper::Settings::parse(Args::new(name, settings)?)?),
         "pause" => {
             Args::new(name, settings)?.finish()?;
             pause::run();

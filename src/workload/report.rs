@@ -47,8 +47,8 @@ impl Line {
     }
 
     #[cfg(test)]
-    fn text(&self) -> &str {
-        &self.0
+    pub(super) fn into_text(self) -> String {
+        self.0
     }
 }
 
@@ -83,6 +83,6 @@ mod tests {
     #[test]
     fn form() {
         let line = Line::new(Duration::from_millis(3050)).count("commits", 12).micros("p99_us", 850_900);
-        assert_eq!(line.text(), "report elapsed_s=3.050000 commits=12 p99_us=850");
+        assert_eq!(line.into_text(), "report elapsed_s=3.050000 commits=12 p99_us=850");
     }
 }

@@ -129,13 +129,7 @@ impl Scheduler {
         }
     }
 
-    /// Whether a request can ever be served: alone, it fits on the device.
-    pub fn fits(&self, ask: Ask) -> bool {
-        let tokens = u64::from(ask.prompt) + u64::from(ask.output);
-        ask.prompt > 0 && ask.output > 0 && tokens <= u64::from(self.limits.blocks) * u64::from(self.limits.block_tokens)
-    }
-
-    /// Queues a request that [`Scheduler::fits`].
+    /// Queues a request. Alone it must fit on the device, prompt and output together; the server refuses what does not.
     pub fn submit(&mut self, ask: Ask, now: Duration) {
         self.waiting.push_back(Sequence::new(ask, now));
     }
