@@ -1,1 +1,24 @@
 //! Statistics over the records of a run: percentiles, comparison of arms, expectations, decision.
+//!
+//! Records come in as streams and are read once; nothing here reads a file or a clock, so an old run can be studied again by newer code.
+
+mod arm;
+mod claims;
+mod conclude;
+mod curves;
+mod expect;
+mod figure;
+mod life;
+mod memory;
+mod requests;
+mod result;
+mod window;
+
+pub use arm::{Records, study_arm};
+pub use conclude::{Conclusion, conclude};
+pub use curves::{BUCKETS, Curve, Curves, curves};
+pub use figure::{Figure, figure};
+pub use result::{
+    ArmResult, CgroupResult, ClaimResult, Distribution, ExpectationResult, Holds, Kill, LabResult, LedgerResult, LifeResult,
+    LoadResult, PhaseResult, RuleResult, Standing,
+};

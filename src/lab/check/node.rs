@@ -7,7 +7,7 @@ use std::collections::BTreeSet;
 
 const MIB: u64 = 1 << 20;
 /// Below this the kernel and the node program leave nothing to share out.
-const MIN_MEMORY: u64 = 96 * MIB;
+const MIN_MEMORY: u64 = 128 * MIB;
 /// Memory and devices together are the memory of one QEMU process.
 const MAX_TOTAL: u64 = 64 << 30;
 
@@ -17,7 +17,7 @@ pub(super) fn check(node: &NodeShape, kubelet: &KubeletConfiguration, tree: &Nod
         wrong("node.kubernetes", unknown.to_string());
     }
     if node.memory.0 < MIN_MEMORY {
-        wrong("node.memory", format!("a node of {} cannot boot: give it at least 96Mi", node.memory));
+        wrong("node.memory", format!("a node of {} cannot boot: give it at least 128Mi", node.memory));
     }
     if node.memory.0 % 4096 != 0 {
         wrong("node.memory", format!("{} is not a whole number of pages of 4096 bytes", node.memory));
