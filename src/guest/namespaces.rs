@@ -95,7 +95,7 @@ pub struct Bind {
 ///
 /// # Errors
 /// The kernel refuses.
-pub fn bind_volumes(binds: &[Bind]) -> io::Result<()> {
+pub fn bind_volumes(binds: &[Bind]) -> rustix::io::Result<()> {
     // SAFETY: called in a child that has one thread.
     unsafe { unshare_unsafe(UnshareFlags::NEWNS)? };
     rustix::mount::mount_change(c"/", MountPropagationFlags::PRIVATE | MountPropagationFlags::REC)?;

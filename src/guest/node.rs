@@ -106,7 +106,7 @@ impl Node {
             levels.push((cgroup.role.clone(), cgroup.path.clone()));
         }
         context.sampling.start(order.sampling)?;
-        let pods = order.pods.iter().map(PodRun::new).collect();
+        let pods = order.pods.iter().map(PodRun::new).collect::<Result<_, _>>()?;
         Ok(Node { context, pods, levels, kernel_log: KernelLog::open()?, probes: Vec::new() })
     }
 
@@ -211,7 +211,7 @@ impl Node {
 
     fn send(&mut self, pod: usize, requests: Vec<ProbeRequest>) -> Result<(), GuestError> {
         for ProbeRequest { container, attempt, role } in requests {
-            let network = self.pods[pod].network()?;
+            let network = self.pods[pod].network();
             let order = &self.pods[pod].order.containers[container];
             let probe = match role {
                 ProbeRole::Startup => &order.startup,
@@ -221,7 +221,7 @@ impl Node {
             let Some(probe) = probe else { continue };
             let asker = Asker { pod, container, attempt, role };
             let now = self.context.recorder.now();
-            match InFlight::launch(asker, probe, &network, now).map_err(system("send a probe"))? {
+            match InFlight::launch(asker, probe, network, now).map_err(system("send a probe"))? {
                 Ok(probe) => self.probes.push(probe),
                 Err(success) => self.report(asker, success)?,
             }

@@ -23,7 +23,7 @@ pub struct PodRun {
     pub order: PodOrder,
     /// What it decides.
     pub agent: Pod,
-    network: Option<Arc<Network>>,
+    network: Arc<Network>,
     volumes: BTreeMap<String, String>,
     watch: Option<u16>,
     sandbox: Option<Process>,
@@ -62,29 +62,26 @@ pub struct ProbeRequest {
 const VOLUMES: &str = "/var/lib/kubelet/pods";
 
 impl PodRun {
-    /// A pod that has not been started.
-    pub fn new(order: &PodOrder) -> PodRun {
-        PodRun {
+    /// A pod that has not been started. Its network exists from the beginning, so that no phase pays for making it.
+    ///
+    /// # Errors
+    /// The kernel refuses a network.
+    pub fn new(order: &PodOrder) -> Result<PodRun, GuestError> {
+        Ok(PodRun {
             agent: Pod::new(order),
             containers: order.containers.iter().map(|_| None).collect(),
             order: order.clone(),
-            network: None,
+            network: Arc::new(Network::create()?),
             volumes: BTreeMap::new(),
             watch: None,
             sandbox: None,
             graveyard: Vec::new(),
-        }
+        })
     }
 
-    /// The pod's network, made when it is first needed.
-    ///
-    /// # Errors
-    /// The kernel refuses one.
-    pub fn network(&mut self) -> Result<Arc<Network>, GuestError> {
-        if self.network.is_none() {
-            self.network = Some(Arc::new(Network::create()?));
-        }
-        Ok(Arc::clone(self.network.as_ref().expect("it was just made")))
+    /// The pod's network.
+    pub fn network(&self) -> &Arc<Network> {
+        &self.network
     }
 
     /// Starts the pod; one that has ended starts anew.
@@ -137,7 +134,6 @@ impl PodRun {
 
     fn start_sandbox(&mut self, context: &Context) -> Result<(), GuestError> {
         self.bury_all(context)?;
-        let network = self.network()?;
         self.prepare_volumes(context)?;
         context.apply(&self.order.cgroup)?;
         let pod = self.order.name.clone();
@@ -151,7 +147,7 @@ impl PodRun {
             env: &[],
             cgroup: &cgroup,
             oom_score_adj: self.order.sandbox_oom_score_adj,
-            network: &network,
+            network: &self.network,
             binds: &[],
         };
         self.sandbox = Some(Process::start(&context.tree, &start)?);
@@ -159,7 +155,6 @@ impl PodRun {
     }
 
     fn start_container(&mut self, context: &Context, index: usize, attempt: u32) -> Result<(), GuestError> {
-        let network = self.network()?;
         let order = &self.order.containers[index];
         let id = container_id(&self.order.uid, &order.name, attempt);
         let cgroup = container_cgroup(context.driver, &self.order.cgroup.path, &id);
@@ -179,7 +174,7 @@ impl PodRun {
             env: &env,
             cgroup: &cgroup,
             oom_score_adj: order.oom_score_adj,
-            network: &network,
+            network: &self.network,
             binds: &binds,
         };
         let process = Process::start(&context.tree, &start)?;

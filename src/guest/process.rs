@@ -5,10 +5,11 @@ use super::error::system;
 use super::namespaces::{Bind, Network, bind_volumes};
 use crate::cgroup::Tree;
 use rustix::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
+use rustix::fs::{Mode, OFlags};
+use rustix::io::Errno;
 use rustix::process::{Pid, PidfdFlags, Signal, WaitOptions, pidfd_open, pidfd_send_signal, waitpid};
+use std::ffi::{CStr, CString};
 use std::io;
-use std::os::unix::process::CommandExt;
-use std::process::{Command, Stdio};
 
 /// What to start.
 #[derive(Debug)]
@@ -56,38 +57,44 @@ impl Process {
     /// Starts a process. It joins its cgroup after the fork and before the exec, so that the exec and all later pages are charged there, which is
     /// what runc does.
     ///
+    /// The parent does not wait for the exec: a child without CPU time or memory must not hold up the node. One that cannot get as far as
+    /// the exec says why on its output and ends with status 128, as a container runtime reports it.
+    ///
     /// # Errors
     /// The system refuses.
     pub fn start(tree: &Tree, start: &Start<'_>) -> Result<Process, GuestError> {
-        let what = || format!("start {:?} in {}", start.args, start.cgroup);
-        let inner = || -> io::Result<Process> {
-            let procs = std::fs::File::options().write(true).open(tree.file(start.cgroup, "cgroup.procs"))?;
-            let (output, input) = rustix::pipe::pipe_with(rustix::pipe::PipeFlags::CLOEXEC | rustix::pipe::PipeFlags::NONBLOCK)?;
-            // Only this end must not block; the child writes as to any pipe.
-            rustix::fs::fcntl_setfl(&input, rustix::fs::OFlags::empty())?;
-            let adjustment = start.oom_score_adj.to_string();
-            let network = start.network.as_fd().as_raw_fd();
-            let binds = start.binds.to_vec();
-            let mut command = Command::new("/proc/self/exe");
-            command.arg0("highwater-node").args(start.args).env_clear().envs(start.env.iter().map(|(k, v)| (k, v)));
-            command.stdin(Stdio::null()).stdout(Stdio::from(input.try_clone()?)).stderr(Stdio::from(input));
-            let prepare = move || -> io::Result<()> {
-                rustix::io::write(&procs, b"0")?;
-                let score = rustix::fs::open(c"/proc/self/oom_score_adj", rustix::fs::OFlags::WRONLY, rustix::fs::Mode::empty())?;
-                rustix::io::write(&score, adjustment.as_bytes())?;
-                // SAFETY: the parent keeps the namespace's descriptor open until the child has been started.
-                let network = unsafe { BorrowedFd::borrow_raw(network) };
-                rustix::thread::move_into_link_name_space(network, Some(rustix::thread::LinkNameSpaceType::Network))?;
-                bind_volumes(&binds)
-            };
-            // SAFETY: the closure makes system calls on prepared data only; it allocates nothing and takes no lock.
-            unsafe { command.pre_exec(prepare) };
-            let child = command.spawn()?;
-            let pid = Pid::from_child(&child);
-            let pidfd = pidfd_open(pid, PidfdFlags::empty())?;
-            Ok(Process { pid, cgroup: start.cgroup.to_owned(), pidfd, output, line: Vec::new(), closed: false })
+        Process::fork(tree, start).map_err(system(format!("start {:?} in {}", start.args, start.cgroup)))
+    }
+
+    fn fork(tree: &Tree, start: &Start<'_>) -> io::Result<Process> {
+        let procs = std::fs::File::options().write(true).open(tree.file(start.cgroup, "cgroup.procs"))?;
+        let nothing = std::fs::File::open("/dev/null")?;
+        let (output, input) = rustix::pipe::pipe_with(rustix::pipe::PipeFlags::CLOEXEC)?;
+        // Only this end must not block; the child writes as to any pipe.
+        rustix::fs::fcntl_setfl(&output, OFlags::NONBLOCK)?;
+        let text = |text: &str| CString::new(text).map_err(io::Error::other);
+        let program = text(&std::env::current_exe()?.to_string_lossy())?;
+        let args = std::iter::once(Ok(program.clone())).chain(start.args.iter().map(|arg| text(arg)));
+        let args = args.collect::<io::Result<Vec<_>>>()?;
+        let env = start.env.iter().map(|(name, value)| text(&format!("{name}={value}"))).collect::<io::Result<Vec<_>>>()?;
+        let child = Child {
+            streams: [nothing.as_fd(), input.as_fd(), input.as_fd()],
+            procs: procs.as_fd(),
+            oom_score_adj: start.oom_score_adj.to_string(),
+            network: start.network.as_fd(),
+            binds: start.binds,
+            program: &program,
+            args: pointers(&args),
+            env: pointers(&env),
         };
-        inner().map_err(system(what()))
+        // SAFETY: the child makes system calls on prepared data only; it allocates nothing, takes no lock and never returns.
+        let pid = match unsafe { libc::fork() } {
+            -1 => return Err(io::Error::last_os_error()),
+            0 => child.run(),
+            pid => Pid::from_raw(pid).expect("a child's id is positive"),
+        };
+        let pidfd = pidfd_open(pid, PidfdFlags::empty())?;
+        Ok(Process { pid, cgroup: start.cgroup.to_owned(), pidfd, output, line: Vec::new(), closed: false })
     }
 
     /// Readable when the process has ended.
@@ -140,4 +147,65 @@ impl Process {
             waitpid(Some(self.pid), WaitOptions::NOHANG).map_err(|e| system("wait for a container's process")(e.into()))?;
         Ok(waited.map(|(_, status)| Exit { code: status.exit_status(), signal: status.terminating_signal() }))
     }
+}
+
+// What the child needs between fork and exec.
+struct Child<'a> {
+    streams: [BorrowedFd<'a>; 3],
+    procs: BorrowedFd<'a>,
+    oom_score_adj: String,
+    network: BorrowedFd<'a>,
+    binds: &'a [Bind],
+    program: &'a CStr,
+    args: Vec<*const libc::c_char>,
+    env: Vec<*const libc::c_char>,
+}
+
+fn pointers(texts: &[CString]) -> Vec<*const libc::c_char> {
+    texts.iter().map(|text| text.as_ptr()).chain([std::ptr::null()]).collect()
+}
+
+impl Child<'_> {
+    fn run(&self) -> ! {
+        if let Err((what, errno)) = self.exec() {
+            // Formatting could allocate, so the number stands for itself.
+            let mut digits = [b'0'; 4];
+            let mut code = errno.raw_os_error();
+            for digit in digits.iter_mut().rev() {
+                *digit = b'0' + (code % 10) as u8;
+                code /= 10;
+            }
+            for part in [b"highwater-node: cannot ", what, b": error ", &digits[..], b"\n"] {
+                _ = rustix::io::write(self.streams[2], part);
+            }
+        }
+        // SAFETY: ends this process without running anything of the parent's.
+        unsafe { libc::_exit(128) }
+    }
+
+    fn exec(&self) -> Result<(), (&'static [u8], Errno)> {
+        for (number, stream) in (0..).zip(self.streams) {
+            // SAFETY: dup2 on descriptors of this process.
+            if unsafe { libc::dup2(stream.as_raw_fd(), number) } < 0 {
+                return Err((b"connect its output", last_errno()));
+            }
+        }
+        rustix::io::write(self.procs, b"0").map_err(|e| (&b"join its cgroup"[..], e))?;
+        let score = rustix::fs::open(c"/proc/self/oom_score_adj", OFlags::WRONLY, Mode::empty());
+        let score = score.map_err(|e| (&b"open its oom_score_adj"[..], e))?;
+        rustix::io::write(&score, self.oom_score_adj.as_bytes()).map_err(|e| (&b"set its oom_score_adj"[..], e))?;
+        let network = Some(rustix::thread::LinkNameSpaceType::Network);
+        rustix::thread::move_into_link_name_space(self.network, network).map_err(|e| (&b"enter its network"[..], e))?;
+        bind_volumes(self.binds).map_err(|e| (&b"mount its volumes"[..], e))?;
+        // SAFETY: Rust ignores SIGPIPE; programs expect the default. The arrays end with null and outlive the call, which does not return.
+        unsafe {
+            libc::signal(libc::SIGPIPE, libc::SIG_DFL);
+            libc::execve(self.program.as_ptr(), self.args.as_ptr(), self.env.as_ptr());
+        }
+        Err((b"execute the program", last_errno()))
+    }
+}
+
+fn last_errno() -> Errno {
+    Errno::from_io_error(&io::Error::last_os_error()).unwrap_or(Errno::INVAL)
 }

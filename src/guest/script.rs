@@ -5,6 +5,7 @@ use super::ledger::snapshot;
 use super::loads::Loads;
 use super::node::Node;
 use crate::record::{Action, EventKind, Frame, Order, PhaseEnd, PhaseOrder, RestartPolicy};
+use std::sync::Arc;
 
 /// Plays all phases.
 ///
@@ -15,17 +16,17 @@ pub fn play(node: &mut Node, order: &Order) -> Result<(), GuestError> {
 }
 
 fn play_phase(node: &mut Node, phase: &PhaseOrder) -> Result<(), GuestError> {
-    let recorder = std::sync::Arc::clone(&node.context.recorder);
+    let recorder = Arc::clone(&node.context.recorder);
     let start_ns = recorder.now();
     recorder.event_at(start_ns, EventKind::PhaseStarted { phase: phase.name.clone() });
-    for action in &phase.actions {
-        act(node, action)?;
-    }
+    // Clients first: what is due while the actions run is due, and is refused where nothing listens yet.
     let mut loads = Loads::new()?;
     for load in &phase.load {
-        let pod = node.find(&load.pod, "load")?;
-        let network = node.pods[pod].network()?;
+        let network = Arc::clone(node.pods[node.find(&load.pod, "load")?].network());
         loads.start(load, &phase.name, start_ns, network, &recorder)?;
+    }
+    for action in &phase.actions {
+        act(node, action)?;
     }
     let (PhaseEnd::After { ns } | PhaseEnd::Ready { deadline_ns: ns } | PhaseEnd::Settled { deadline_ns: ns }) = phase.end;
     let until_ns = start_ns.saturating_add(ns);

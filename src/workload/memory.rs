@@ -143,15 +143,27 @@ impl Block {
         }
     }
 
-    /// Reads one word of each cache line of a stretch (clipped to the block).
+    /// Reads one word of each cache line of a stretch (clipped to the block). Two lines a turn make five instructions: 25.6 GB/s where an
+    /// instruction takes a nanosecond, which is one channel of DDR4-3200.
     pub fn touch(&self, from: usize, len: usize) {
         let (from, end) = self.clip(from, len);
+        let lines = (end - from + LINE - 8) / LINE;
+        // SAFETY: line `lines - 1` begins at least 8 bytes before `end`, which lies in the mapping; `from` is a multiple of 8.
+        let (mut line, stop) = unsafe {
+            let first = self.base.as_ptr().add(from);
+            (first, first.wrapping_add(lines / 2 * 2 * LINE))
+        };
         let mut sum = 0u64;
-        let mut at = from;
-        while at + 8 <= end {
-            // SAFETY: at + 8 <= end <= len, aligned as in `fill`.
-            sum = sum.wrapping_add(unsafe { read_volatile(self.base.as_ptr().add(at).cast::<u64>()) });
-            at += LINE;
+        // SAFETY: as above.
+        unsafe {
+            while line != stop {
+                sum = sum.wrapping_add(read_volatile(line.cast::<u64>()));
+                sum = sum.wrapping_add(read_volatile(line.wrapping_add(LINE).cast::<u64>()));
+                line = line.wrapping_add(2 * LINE);
+            }
+            if lines % 2 == 1 {
+                sum = sum.wrapping_add(read_volatile(line.cast::<u64>()));
+            }
         }
         std::hint::black_box(sum);
     }
