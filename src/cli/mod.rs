@@ -5,6 +5,7 @@ mod doctor;
 mod exit;
 mod input;
 mod list;
+mod plan;
 mod show;
 
 use crate::provider::kernel::KernelSource;
@@ -45,6 +46,8 @@ enum Command {
         #[command(flatten)]
         kernel: KernelArguments,
     },
+    /// Compute what the kubelet writes for Pods, explain it, compare versions and configurations.
+    Plan(Box<plan::Options>),
     /// Print a shell's completion script.
     Completions {
         /// The shell to complete for.
@@ -94,6 +97,7 @@ fn run(cli: Cli) -> anyhow::Result<Exit> {
         Command::Show { lab } => show::run(&lab, json),
         Command::Clean { cache } => clean::run(cache, json),
         Command::Doctor { kernel } => doctor::run(&kernel.into(), json),
+        Command::Plan(options) => plan::run(&options, json),
         Command::Completions { shell } => {
             use clap::CommandFactory;
             clap_complete::generate(shell, &mut Cli::command(), "highwater", &mut std::io::stdout());

@@ -1,21 +1,76 @@
-//! Feature gates: what the file sets, merged over the version's defaults.
+//! Feature gates: the state of every gate in every version, and what a file sets merged over it.
 
 use super::refusal::{Refusal, Stage};
-use super::version::{Gate, Rules, Version};
+use super::version::Version;
 use std::collections::BTreeMap;
+use std::sync::LazyLock;
+
+/// Every gate the kubelet knows: name, state by version, needed gates. Facts of the releases' feature tables, read by a script.
+///
+/// `+` is on and `-` off by default, then the stage, then `!` where it cannot be changed; `.` is unknown to that version.
+const TABLE: &str = include_str!("gates.tsv");
+
+/// How a version treats a gate.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Gate {
+    /// Whether it is on unless set.
+    pub on: bool,
+    /// alpha, beta, ga or deprecated.
+    pub stage: &'static str,
+    /// Whether setting it to the other value stops the kubelet.
+    pub locked: bool,
+}
+
+struct Row {
+    /// By the order of [`Version::ALL`].
+    states: Vec<Option<Gate>>,
+    needs: Vec<&'static str>,
+}
+
+static ROWS: LazyLock<BTreeMap<&'static str, Row>> = LazyLock::new(|| {
+    let lines = TABLE.lines().skip(1).filter(|line| !line.is_empty());
+    lines
+        .map(|line| {
+            let mut columns = line.split('\t');
+            let name = columns.next().unwrap_or_default();
+            let states = columns.by_ref().take(Version::ALL.len()).map(state).collect();
+            let needs = columns.next().unwrap_or(".");
+            (name, Row { states, needs: needs.split(' ').filter(|need| *need != ".").collect() })
+        })
+        .collect()
+});
+
+fn state(text: &'static str) -> Option<Gate> {
+    let (on, rest) = match text.split_at_checked(1)? {
+        ("+", rest) => (true, rest),
+        ("-", rest) => (false, rest),
+        _ => return None,
+    };
+    Some(Gate { on, stage: rest.trim_end_matches('!'), locked: rest.ends_with('!') })
+}
+
+impl Version {
+    /// The state of a gate in this version; None when the version does not know it, so that setting it stops the kubelet.
+    pub fn gate(self, name: &str) -> Option<Gate> {
+        let index = Version::ALL.iter().position(|version| *version == self)?;
+        ROWS.get(name)?.states.get(index).copied().flatten()
+    }
+}
 
 /// The gates that the memory policy reads, resolved.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Gates {
-    /// MemoryQoS.
+    /// MemoryQoS (KEP-2570).
     pub memory_qos: bool,
-    /// NodeSwap.
+    /// NodeSwap (KEP-2400).
     pub node_swap: bool,
-    /// PodLevelResources.
+    /// PodLevelResources (KEP-2837).
     pub pod_level_resources: bool,
-    /// InPlacePodVerticalScaling.
+    /// Whether the version knows spec.resources at all, whatever its gate says.
+    pub pod_level_known: bool,
+    /// InPlacePodVerticalScaling (KEP-1287).
     pub in_place: bool,
-    /// InPlacePodLevelResourcesVerticalScaling.
+    /// InPlacePodLevelResourcesVerticalScaling (KEP-5419).
     pub in_place_pod_level: bool,
     /// PodLevelResourcesFixDefaulting.
     pub fix_defaulting: bool,
@@ -25,73 +80,106 @@ pub struct Gates {
     pub qos_reserved: bool,
 }
 
-/// The name, the version's state and the place of each gate.
-type Entry = (&'static str, fn(&Rules) -> Gate, fn(&mut Gates) -> &mut bool);
-
-const TABLE: [Entry; 8] = [
-    ("InPlacePodLevelResourcesVerticalScaling", |r| r.in_place_pod_level, |g| &mut g.in_place_pod_level),
-    ("InPlacePodVerticalScaling", |r| r.in_place, |g| &mut g.in_place),
-    ("MemoryQoS", |r| r.memory_qos, |g| &mut g.memory_qos),
-    ("NodeSwap", |r| r.node_swap, |g| &mut g.node_swap),
-    ("PodLevelResources", |r| r.pod_level_resources, |g| &mut g.pod_level_resources),
-    ("PodLevelResourcesFixDefaulting", |r| r.fix_defaulting, |g| &mut g.fix_defaulting),
-    ("PodLevelResourcesFixKubeletQOSClass", |r| r.fix_qos_class, |g| &mut g.fix_qos_class),
-    ("QOSReserved", |r| r.qos_reserved, |g| &mut g.qos_reserved),
-];
-
-/// Who depends on whom, by name, among the gates of the table.
-const DEPENDENCIES: [(&str, &[&str]); 3] = [
-    ("InPlacePodLevelResourcesVerticalScaling", &["InPlacePodVerticalScaling", "PodLevelResources"]),
-    ("PodLevelResourcesFixDefaulting", &["PodLevelResources"]),
-    ("PodLevelResourcesFixKubeletQOSClass", &["PodLevelResources"]),
-];
-
 impl Gates {
-    /// Merges what a file sets over the version's defaults (`SetFromMap`).
+    /// Merges what a file sets over the version's defaults (`SetFromMap`). AllAlpha and AllBeta set what is not set by name.
     ///
     /// # Errors
     /// A gate the version locks, does not know, or whose dependency is off.
     pub fn resolve(version: Version, set: &BTreeMap<String, bool>) -> Result<Gates, Vec<Refusal>> {
-        let rules = version.rules();
-        let mut gates = Gates {
-            memory_qos: false,
-            node_swap: false,
-            pod_level_resources: false,
-            in_place: false,
-            in_place_pod_level: false,
-            fix_defaulting: false,
-            fix_qos_class: false,
-            qos_reserved: false,
-        };
         let mut reasons = Vec::new();
-        for (name, state, place) in TABLE {
-            let state = state(rules);
-            let wanted = set.get(name).copied();
-            match (state, wanted) {
-                (Gate::Unknown, Some(_)) => reasons.push(format!("unrecognized feature gate: {name}")),
-                (Gate::Locked, Some(false)) => {
-                    reasons.push(format!("cannot set feature gate {name} to false, feature is locked to true"));
+        for (name, wanted) in set {
+            match version.gate(name) {
+                None => reasons.push(format!("unrecognized feature gate: {name}")),
+                Some(gate) if gate.locked && gate.on != *wanted => {
+                    let locked = gate.on;
+                    reasons.push(format!("cannot set feature gate {name} to {wanted}, feature is locked to {locked}"));
                 }
-                _ => {}
+                Some(_) => {}
             }
-            *place(&mut gates) = wanted.unwrap_or(matches!(state, Gate::On | Gate::Locked));
         }
-        if rules.gate_dependencies && reasons.is_empty() {
-            let on = |name: &str| {
-                let mut gates = gates;
-                TABLE.iter().find(|entry| entry.0 == name).is_some_and(|entry| *entry.2(&mut gates))
+        let on = |name: &str| {
+            let Some(gate) = version.gate(name) else { return false };
+            let of_stage = match gate.stage {
+                "alpha" => set.get("AllAlpha"),
+                "beta" => set.get("AllBeta"),
+                _ => None,
             };
-            for (name, needs) in DEPENDENCIES {
-                let off: Vec<&str> = needs.iter().copied().filter(|need| !on(need)).collect();
-                if on(name) && !off.is_empty() {
+            set.get(name).or(of_stage.filter(|_| !gate.locked)).copied().unwrap_or(gate.on)
+        };
+        if version.rules().gate_dependencies && reasons.is_empty() {
+            for (name, row) in ROWS.iter().filter(|(name, _)| on(name)) {
+                let off: Vec<&str> = row.needs.iter().copied().filter(|need| version.gate(need).is_some() && !on(need)).collect();
+                if !off.is_empty() {
                     let off = off.join(" ");
                     reasons.push(format!("{name} is enabled, but depends on features that are disabled: [{off}]"));
                 }
             }
         }
-        if reasons.is_empty() {
-            return Ok(gates);
+        if !reasons.is_empty() {
+            return Err(reasons.into_iter().map(|reason| Refusal::new(Stage::Gates, reason)).collect());
         }
-        Err(reasons.into_iter().map(|reason| Refusal::new(Stage::Gates, reason)).collect())
+        Ok(Gates {
+            memory_qos: on("MemoryQoS"),
+            node_swap: on("NodeSwap"),
+            pod_level_resources: on("PodLevelResources"),
+            pod_level_known: version.gate("PodLevelResources").is_some(),
+            in_place: on("InPlacePodVerticalScaling"),
+            in_place_pod_level: on("InPlacePodLevelResourcesVerticalScaling"),
+            fix_defaulting: on("PodLevelResourcesFixDefaulting"),
+            fix_qos_class: on("PodLevelResourcesFixKubeletQOSClass"),
+            qos_reserved: on("QOSReserved"),
+        })
+    }
+}
+
+/// Names of gates that look like this one, in a version.
+pub(super) fn similar(version: Version, name: &str) -> Option<&'static str> {
+    let plain = |text: &str| text.to_lowercase().replace(['-', '_'], "");
+    let wanted = plain(name);
+    ROWS.keys().copied().find(|known| plain(known) == wanted && version.gate(known).is_some())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn set(gates: &[(&str, bool)]) -> BTreeMap<String, bool> {
+        gates.iter().map(|(name, value)| ((*name).to_owned(), *value)).collect()
+    }
+
+    #[test]
+    fn the_states_of_the_policy_document() {
+        let on = |version: Version, name| version.gate(name).map(|gate| (gate.on, gate.stage, gate.locked));
+        for version in Version::ALL {
+            let beta = version == Version::V1_37;
+            assert_eq!(on(version, "MemoryQoS"), Some(if beta { (true, "beta", false) } else { (false, "alpha", false) }));
+        }
+        assert_eq!(on(Version::V1_29, "NodeSwap"), Some((false, "beta", false)));
+        assert_eq!(on(Version::V1_32, "NodeSwap"), Some((true, "beta", false)));
+        assert_eq!(on(Version::V1_34, "NodeSwap"), Some((true, "ga", true)));
+        assert_eq!(on(Version::V1_29, "PodLevelResources"), None);
+        assert_eq!(on(Version::V1_34, "PodLevelResources"), Some((true, "beta", false)));
+        assert_eq!(on(Version::V1_35, "InPlacePodLevelResourcesVerticalScaling"), Some((false, "alpha", false)));
+        assert_eq!(on(Version::V1_36, "InPlacePodLevelResourcesVerticalScaling"), Some((true, "beta", false)));
+        assert_eq!(on(Version::V1_36, "PodLevelResourcesFixDefaulting"), None);
+        assert_eq!(on(Version::V1_37, "DRANodeAllocatableResources"), Some((false, "alpha", false)));
+    }
+
+    #[test]
+    fn all_alpha_switches_memory_qos_on_in_1_36() {
+        assert!(Gates::resolve(Version::V1_36, &set(&[("AllAlpha", true)])).is_ok_and(|gates| gates.memory_qos));
+        assert!(Gates::resolve(Version::V1_37, &set(&[("AllBeta", false), ("MemoryQoS", true)])).is_ok_and(|g| g.memory_qos));
+    }
+
+    #[test]
+    fn refusals_are_the_kubelets() {
+        let refused = |version, gates: &[(&str, bool)]| {
+            super::super::refusal::aggregate(&Gates::resolve(version, &set(gates)).unwrap_err())
+        };
+        assert_eq!(refused(Version::V1_37, &[("MemoryQos", true)]), "unrecognized feature gate: MemoryQos");
+        assert_eq!(
+            refused(Version::V1_36, &[("PodLevelResources", false)]),
+            "InPlacePodLevelResourcesVerticalScaling is enabled, but depends on features that are disabled: [PodLevelResources]"
+        );
     }
 }

@@ -13,6 +13,7 @@ mod defaults;
 mod effective;
 mod eviction;
 mod gates;
+mod lint;
 mod names;
 mod node;
 mod pod;
@@ -35,7 +36,8 @@ pub use container_policy::{ContainerPolicy, OomScore};
 pub use cpu::{PERIOD_US, cpu_max, kubelet_weight, quota_us, runtime_weight, shares};
 pub use effective::{Effective, Enforce, SwapBehavior};
 pub use eviction::MemoryThreshold;
-pub use gates::Gates;
+pub use gates::{Gate, Gates};
+pub use lint::{Finding, Severity, kind_defaults, lint};
 pub use names::{Hierarchy, SANDBOX, cgroup_path, container_cgroup, container_id};
 pub use node::{Node, NodeFacts};
 pub use pod::{EmptyDir, HostPath, Metadata, Pod, PodSpec, PodStatus, QosClass, Volume};
@@ -48,7 +50,7 @@ pub use rollback::{CgroupFiles, NodeFiles, Stale, StaleUntil};
 pub use tiers::{QosSums, Target, TierFile, TierWrite, periodic_writes, startup_writes};
 pub use validation::validate;
 pub use value::{Decision, Input, Limit, Why};
-pub use version::{Gate, Protection, Rules, SharesToWeight, UnknownVersion, Version};
+pub use version::{Protection, Rules, SharesToWeight, UnknownVersion, Version};
 
 /// Paths of the fields of an object that its type does not hold: what a simulation that reads only the type would ignore.
 ///

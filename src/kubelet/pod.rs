@@ -193,50 +193,66 @@ impl Pod {
         }
     }
 
-    /// What makes the pod impossible to plan: the checks of the API server that a wrong figure would otherwise hide.
-    pub fn check(&self) -> Vec<Refusal> {
-        let name = self.name();
-        let mut reasons = Vec::new();
-        let mut refuse = |message: String| reasons.push(Refusal::new(Stage::Pod, format_args!("pod {name}: {message}")));
-        if name.is_empty() {
-            refuse("metadata.name is missing".to_owned());
+    /// What makes the pod impossible to plan, as path and message: the checks of the API server that a wrong figure would hide.
+    pub fn problems(&self) -> Vec<(String, String)> {
+        let mut found = Vec::new();
+        let mut push = |path: &str, message: String| found.push((path.to_owned(), message));
+        if self.name().is_empty() {
+            push("metadata.name", "missing".to_owned());
         }
         if self.spec.containers.is_empty() {
-            refuse("spec.containers is empty, a pod needs at least one".to_owned());
+            push("spec.containers", "empty, a pod needs at least one".to_owned());
         }
         let uid = &self.metadata.uid;
         if uid.contains(['_', '/']) {
-            refuse(format!("metadata.uid {uid:?} must not contain _ or /, it becomes part of a cgroup's name"));
+            push("metadata.uid", format!("{uid:?} must not contain _ or /, it becomes part of a cgroup's name"));
         }
         let mut seen: Vec<&str> = Vec::new();
         for container in self.containers() {
             if container.name.is_empty() || seen.contains(&container.name.as_str()) {
-                refuse(format!("container name {:?} must not be empty or used twice", container.name));
+                push("spec.containers", format!("container name {:?} must not be empty or used twice", container.name));
             }
             seen.push(&container.name);
         }
-        let lists = self.containers().map(|c| (format!("container {}", c.name), &c.resources));
-        for (whose, resources) in lists.chain(self.spec.resources.iter().map(|r| ("spec.resources".to_owned(), r))) {
-            for (resource, request, limit) in [
+        let of_containers = |list: &'static str, containers: &[Container]| {
+            containers.iter().map(|c| (format!("spec.{list}[{}].resources", c.name), c.resources.clone())).collect::<Vec<_>>()
+        };
+        let mut blocks = of_containers("initContainers", &self.spec.init_containers);
+        blocks.extend(of_containers("containers", &self.spec.containers));
+        blocks.extend(self.spec.resources.iter().map(|r| ("spec.resources".to_owned(), r.clone())));
+        for (path, resources) in blocks {
+            for (name, request, limit) in [
                 ("memory", resources.requests.memory, resources.limits.memory),
                 ("cpu", resources.requests.cpu, resources.limits.cpu),
             ] {
-                for quantity in [request, limit].into_iter().flatten() {
+                for (list, quantity) in [("requests", request), ("limits", limit)] {
+                    let Some(quantity) = quantity else { continue };
+                    let path = format!("{path}.{list}.{name}");
                     if quantity.is_negative() {
-                        refuse(format!("{whose}: {resource} {quantity} must not be negative"));
+                        push(&path, format!("{quantity} must not be negative"));
                     }
-                    if quantity.ceil() == i64::MAX || quantity.milli_ceil() == i64::MAX && resource == "cpu" {
-                        refuse(format!("{whose}: {resource} {quantity} is more than the kubelet can count"));
+                    if quantity.ceil() == i64::MAX || name == "cpu" && quantity.milli_ceil() == i64::MAX {
+                        push(&path, format!("{quantity} is more than the kubelet can count"));
                     }
                 }
                 if let (Some(request), Some(limit)) = (request, limit)
                     && request > limit
                 {
-                    refuse(format!("{whose}: {resource} request {request} must be less than or equal to limit {limit}"));
+                    push(
+                        &format!("{path}.requests.{name}"),
+                        format!("{request} must be less than or equal to the limit {limit}"),
+                    );
                 }
             }
         }
-        reasons
+        found
+    }
+
+    /// The same as reasons that name the pod.
+    pub fn check(&self) -> Vec<Refusal> {
+        let name = self.name();
+        let refuse = |(path, message)| Refusal::new(Stage::Pod, format_args!("pod {name}: {path}: {message}"));
+        self.problems().into_iter().map(refuse).collect()
     }
 
     /// Init containers and regular containers, in that order.

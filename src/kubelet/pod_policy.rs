@@ -7,7 +7,7 @@ use super::node::Node;
 use super::pod::{Pod, QosClass};
 use super::qos::qos_class;
 use super::value::{Decision, Limit};
-use super::version::{Gate, Protection, Rules};
+use super::version::{Protection, Rules};
 use super::why;
 
 /// A CPU limit as the kubelet writes it.
@@ -84,7 +84,7 @@ impl PodPolicy {
             .then_some(CpuQuota { quota_us: quota }),
             requests,
             limits,
-            qos_sum_memory: pod_requests(pod, rules.pod_level_resources != Gate::Unknown).memory_bytes(),
+            qos_sum_memory: pod_requests(pod, gates.pod_level_known).memory_bytes(),
             pod_level,
             level_memory_limit,
             level_cpu_limit,

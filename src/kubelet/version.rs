@@ -15,19 +15,6 @@ pub struct Version {
 #[error("kubernetes version {0:?} is unknown here; use one of {known}", known = Version::ALL.map(|v| v.to_string()).join(", "))]
 pub struct UnknownVersion(String);
 
-/// How a version treats a feature gate.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Gate {
-    /// The version does not know the gate: setting it stops the kubelet.
-    Unknown,
-    /// Known, off unless set.
-    Off,
-    /// Known, on unless set.
-    On,
-    /// On; setting it to false stops the kubelet.
-    Locked,
-}
-
 /// When the kubelet protects memory with memory.min and memory.low.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Protection {
@@ -51,22 +38,6 @@ pub enum SharesToWeight {
 /// What differs between versions. Each field says what the version does, not since when.
 #[derive(Debug, Clone, Copy)]
 pub struct Rules {
-    /// MemoryQoS (KEP-2570).
-    pub memory_qos: Gate,
-    /// NodeSwap (KEP-2400).
-    pub node_swap: Gate,
-    /// PodLevelResources (KEP-2837).
-    pub pod_level_resources: Gate,
-    /// InPlacePodVerticalScaling (KEP-1287).
-    pub in_place: Gate,
-    /// InPlacePodLevelResourcesVerticalScaling (KEP-5419).
-    pub in_place_pod_level: Gate,
-    /// PodLevelResourcesFixDefaulting.
-    pub fix_defaulting: Gate,
-    /// PodLevelResourcesFixKubeletQOSClass.
-    pub fix_qos_class: Gate,
-    /// QOSReserved.
-    pub qos_reserved: Gate,
     /// Whether gates are refused when a gate they depend on is off.
     pub gate_dependencies: bool,
     /// memoryThrottlingFactor when the file does not say.
@@ -104,14 +75,6 @@ pub struct Rules {
 }
 
 const V1_29: Rules = Rules {
-    memory_qos: Gate::Off,
-    node_swap: Gate::Off,
-    pod_level_resources: Gate::Unknown,
-    in_place: Gate::Off,
-    in_place_pod_level: Gate::Unknown,
-    fix_defaulting: Gate::Unknown,
-    fix_qos_class: Gate::Unknown,
-    qos_reserved: Gate::Off,
     gate_dependencies: false,
     default_factor: Some(0.9),
     factor_needs_gate: false,
@@ -132,8 +95,6 @@ const V1_29: Rules = Rules {
 };
 
 const V1_32: Rules = Rules {
-    node_swap: Gate::On,
-    pod_level_resources: Gate::Off,
     unlimited_swap: false,
     critical_pods_no_swap: true,
     sidecar_oom_score: true,
@@ -143,28 +104,15 @@ const V1_32: Rules = Rules {
     ..V1_29
 };
 
-const V1_33: Rules = Rules {
-    in_place: Gate::On,
-    merge_default_eviction: true,
-    swap_capacity_status: true,
-    cgroups_module: "opencontainers/cgroups 0.0.3",
-    ..V1_32
-};
+const V1_33: Rules =
+    Rules { merge_default_eviction: true, swap_capacity_status: true, cgroups_module: "opencontainers/cgroups 0.0.3", ..V1_32 };
 
-const V1_34: Rules =
-    Rules { node_swap: Gate::Locked, pod_level_resources: Gate::On, cgroups_module: "opencontainers/cgroups 0.0.1", ..V1_33 };
+const V1_34: Rules = Rules { cgroups_module: "opencontainers/cgroups 0.0.1", ..V1_33 };
 
-const V1_35: Rules = Rules {
-    in_place: Gate::Locked,
-    in_place_pod_level: Gate::Off,
-    gate_dependencies: true,
-    fail_cgroup_v1: true,
-    cgroups_module: "opencontainers/cgroups 0.0.3",
-    ..V1_34
-};
+const V1_35: Rules =
+    Rules { gate_dependencies: true, fail_cgroup_v1: true, cgroups_module: "opencontainers/cgroups 0.0.3", ..V1_34 };
 
 const V1_36: Rules = Rules {
-    in_place_pod_level: Gate::On,
     protection: Protection::Periodic,
     shares_to_weight: SharesToWeight::Quadratic,
     cgroups_module: "opencontainers/cgroups 0.0.6",
@@ -172,9 +120,6 @@ const V1_36: Rules = Rules {
 };
 
 const V1_37: Rules = Rules {
-    memory_qos: Gate::On,
-    fix_defaulting: Gate::On,
-    fix_qos_class: Gate::On,
     default_factor: None,
     factor_needs_gate: true,
     protection: Protection::AtStart,

@@ -8,15 +8,19 @@ use crate::record::{PlannedFile, Rule};
 pub(super) struct Files<'a> {
     context: &'a Context<'a>,
     files: Vec<PlannedFile>,
+    unwritten: Vec<(&'static str, Rule)>,
 }
+
+/// The files that are written, and the rules of those that are not.
+pub(super) type Done = (Vec<PlannedFile>, Vec<(&'static str, Rule)>);
 
 impl<'a> Files<'a> {
     pub(super) fn new(context: &'a Context<'a>) -> Self {
-        Files { context, files: Vec::new() }
+        Files { context, files: Vec::new(), unwritten: Vec::new() }
     }
 
-    pub(super) fn done(self) -> Vec<PlannedFile> {
-        self.files
+    pub(super) fn done(self) -> Done {
+        (self.files, self.unwritten)
     }
 
     pub(super) fn set(&mut self, file: &str, value: String, why: &Why) {
@@ -31,9 +35,10 @@ impl<'a> Files<'a> {
         }
     }
 
-    fn decide(&mut self, file: &str, decision: &Decision) {
-        if let Some(value) = decision.value {
-            self.set(file, value.to_string(), decision.why);
+    fn decide(&mut self, file: &'static str, decision: &Decision) {
+        match decision.value {
+            Some(value) => self.set(file, value.to_string(), decision.why),
+            None => self.unwritten.push((file, self.context.rule(decision.why))),
         }
     }
 
@@ -66,7 +71,7 @@ fn weight_rule(shares: u64, formula: &str, source: &str) -> Rule {
     Rule { formula: formula.to_owned(), inputs: vec![("shares".to_owned(), shares.to_string())], source: source.to_owned() }
 }
 
-pub(super) fn pod_files(context: &Context<'_>, pod: &PodPolicy) -> Vec<PlannedFile> {
+pub(super) fn pod_files(context: &Context<'_>, pod: &PodPolicy) -> Done {
     let mut files = Files::new(context);
     files.decide("memory.max", &pod.max);
     files.kubelet_weight(pod.cpu_shares);
@@ -79,7 +84,7 @@ pub(super) fn pod_files(context: &Context<'_>, pod: &PodPolicy) -> Vec<PlannedFi
     files.done()
 }
 
-pub(super) fn container_files(context: &Context<'_>, container: &ContainerPolicy) -> Vec<PlannedFile> {
+pub(super) fn container_files(context: &Context<'_>, container: &ContainerPolicy) -> Done {
     let mut files = Files::new(context);
     files.decide("memory.max", &container.max);
     files.runtime_weight(container.cpu_shares);
@@ -95,7 +100,7 @@ pub(super) fn container_files(context: &Context<'_>, container: &ContainerPolicy
 }
 
 /// A pause container has no memory settings; its shares are the least there are (`defaultSandboxCPUshares` of containerd's CRI plugin).
-pub(super) fn sandbox_files(context: &Context<'_>) -> Vec<PlannedFile> {
+pub(super) fn sandbox_files(context: &Context<'_>) -> Done {
     let mut files = Files::new(context);
     files.runtime_weight(2);
     files.done()

@@ -4,6 +4,7 @@ mod build;
 mod check;
 mod demo;
 mod deny;
+mod fuzz;
 mod install;
 mod test;
 mod vectors;
@@ -30,6 +31,14 @@ enum Task {
     Test,
     /// Check the house rules only: module order, module sentences, file sizes, format, clippy, licences.
     Check,
+    /// Fuzz a target of tests/fuzz: quantity, pod or kubelet_configuration.
+    Fuzz {
+        /// The target.
+        target: String,
+        /// For how long.
+        #[arg(default_value_t = 600)]
+        seconds: u32,
+    },
     /// Compare the kubelet policy with golden vectors of the real kubelet.
     Vectors {
         /// Files in the format of fixtures/vectors/README.md.
@@ -48,6 +57,7 @@ fn main() -> anyhow::Result<()> {
         Task::Build => build::run().map(drop),
         Task::Test => test::run(&sh),
         Task::Check => check::run(&sh),
+        Task::Fuzz { target, seconds } => fuzz::run(&sh, &target, seconds),
         Task::Vectors { files } => vectors::run(&files),
     }
 }

@@ -3,7 +3,7 @@
 use super::case::Case;
 use anyhow::Context;
 use highwater::kubelet::{
-    Container, ContainerPolicy, Decision, Effective, Gate, Gates, Hierarchy, KubeletConfiguration, Limit, Node, Pod, PodPolicy,
+    Container, ContainerPolicy, Decision, Effective, Gates, Hierarchy, KubeletConfiguration, Limit, Node, Pod, PodPolicy,
     QosClass, QosSums, Refusal, Stage, SwapBehavior, Target, TierWrite, Version, aggregate, periodic_writes, startup_writes,
     validate,
 };
@@ -71,7 +71,7 @@ fn resolve(version: Version, config: &KubeletConfiguration, wanted: &Value) -> R
     if unset("MemoryQoS") {
         variants.push(Gates { memory_qos: !gates.memory_qos, ..gates });
     }
-    if unset("NodeSwap") && version.rules().node_swap != Gate::Locked {
+    if unset("NodeSwap") && version.gate("NodeSwap").is_some_and(|gate| !gate.locked) {
         variants.extend(variants.clone().into_iter().map(|g| Gates { node_swap: !g.node_swap, ..g }));
     }
     let outcome = |gates: &Gates| match validate(version, config, gates) {
@@ -103,7 +103,7 @@ fn effective_config(effective: &Effective, config: &KubeletConfiguration) -> Val
     let mut gates = Map::new();
     gates.insert("MemoryQoS".to_owned(), json!(effective.gates.memory_qos));
     gates.insert("NodeSwap".to_owned(), json!(effective.gates.node_swap));
-    if rules.pod_level_resources != Gate::Unknown {
+    if effective.gates.pod_level_known {
         gates.insert("PodLevelResources".to_owned(), json!(effective.gates.pod_level_resources));
     }
     let mut out = Map::new();
