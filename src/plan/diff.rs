@@ -22,6 +22,8 @@ pub enum Risk {
     Cpu,
     /// Higher limits, more protection, or something to know.
     Note,
+    /// What is written is what the kernel's default does anyway.
+    Same,
 }
 
 impl Risk {
@@ -35,6 +37,7 @@ impl Risk {
             Risk::Rank => "rank",
             Risk::Cpu => "cpu",
             Risk::Note => "note",
+            Risk::Same => "same",
         }
     }
 }
@@ -97,7 +100,10 @@ fn risk(file: &str, before: Option<&str>, after: Option<&str>) -> Risk {
     };
     let limit = |value| amount(value, u128::MAX);
     let falls = |default: u128| amount(after, default) < amount(before, default);
+    let same = |default: u128| amount(after, default) == amount(before, default);
     match file {
+        "memory.min" | "memory.low" | "memory.oom.group" if same(0) => Risk::Same,
+        "memory.max" | "memory.high" | "memory.swap.max" if same(u128::MAX) => Risk::Same,
         "memory.max" if limit(after) < limit(before) => Risk::Kill,
         "memory.high" if limit(after) < limit(before) => Risk::Throttle,
         "memory.min" | "memory.low" if falls(0) => Risk::Unprotect,
@@ -106,5 +112,30 @@ fn risk(file: &str, before: Option<&str>, after: Option<&str>) -> Risk {
         "oom_score_adj" => Risk::Rank,
         _ if file.starts_with("cpu.") => Risk::Cpu,
         _ => Risk::Note,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_risk_follows_what_a_value_does() {
+        for (file, before, after, expected) in [
+            ("memory.max", None, Some("4096"), Risk::Kill),
+            ("memory.max", Some("4096"), Some("8192"), Risk::Note),
+            ("memory.high", None, Some("4096"), Risk::Throttle),
+            ("memory.high", None, Some("max"), Risk::Same),
+            ("memory.high", Some("4096"), Some("max"), Risk::Note),
+            ("memory.low", None, Some("0"), Risk::Same),
+            ("memory.low", Some("4096"), None, Risk::Unprotect),
+            ("memory.min", Some("4096"), Some("8192"), Risk::Note),
+            ("memory.swap.max", Some("max"), Some("0"), Risk::Kill),
+            ("memory.swap.max", Some("0"), Some("4096"), Risk::Swap),
+            ("oom_score_adj", Some("3"), Some("999"), Risk::Rank),
+            ("cpu.weight", Some("39"), Some("100"), Risk::Cpu),
+        ] {
+            assert_eq!(risk(file, before, after), expected, "{file} {before:?} {after:?}");
+        }
     }
 }

@@ -114,7 +114,10 @@ fn compare(
             return Ok(Exit::Failed);
         }
     };
-    let changes = diff(&before.plan(), &after.plan());
+    let (old_plan, new_plan) = (before.plan(), after.plan());
+    let changes = diff(&old_plan, &new_plan);
+    let named = old_plan.cgroups.iter().chain(&new_plan.cgroups);
+    let roles = named.map(|cgroup| (cgroup.path.clone(), cgroup.role.to_string())).collect();
     let mut files = before.files();
     files.restart_kubelet(after.node(), after.pods());
     let stale = files.stale(after.node(), after.pods());
@@ -133,7 +136,7 @@ fn compare(
             .collect();
         return print_json(&serde_json::json!({ "changes": changes, "traps": traps, "stale": stale }));
     }
-    let mut out = show::changes(&changes, &stale);
+    let mut out = show::changes(&changes, &stale, &roles);
     if !traps.is_empty() {
         out.push_str("\nTraps that were not there before:\n");
         out.push_str(&show::traps(&traps));

@@ -1,7 +1,7 @@
 //! Plans as text: the table, the tree, explanations, differences, findings, the budget.
 
 use crate::kubelet::{Finding, Refusal, Stale, StaleUntil};
-use crate::plan::{Budget, Change, Explanation, Trap};
+use crate::plan::{Budget, Change, Explanation, Risk, Trap};
 use crate::record::{Plan, PlannedCgroup, Role, Rule};
 use crate::units::Quantity;
 use comfy_table::{CellAlignment, Table, presets};
@@ -107,8 +107,10 @@ pub(super) fn traps(traps: &[Trap]) -> String {
     out
 }
 
-pub(super) fn changes(changes: &[Change], stale: &[Stale]) -> String {
+/// `roles` names the cgroups by path.
+pub(super) fn changes(changes: &[Change], stale: &[Stale], roles: &BTreeMap<String, String>) -> String {
     let mut out = String::new();
+    let (same, changes): (Vec<&Change>, Vec<&Change>) = changes.iter().partition(|change| change.risk == Risk::Same);
     if changes.is_empty() {
         out.push_str("Nothing changes for pods made anew.\n");
     } else {
@@ -126,6 +128,9 @@ pub(super) fn changes(changes: &[Change], stale: &[Stale]) -> String {
         }
         out.push_str(&lines(table.trim_fmt()));
     }
+    if !same.is_empty() {
+        let _ = writeln!(out, "{} files more change only between \"not written\" and the kernel's default.", same.len());
+    }
     if !stale.is_empty() {
         out.push_str("\nPods that keep running while the kubelet changes keep these values:\n");
         let mut table = Table::new();
@@ -138,7 +143,7 @@ pub(super) fn changes(changes: &[Change], stale: &[Stale]) -> String {
                 StaleUntil::WrittenByHand => "somebody writes it by hand",
             };
             table.add_row([
-                stale.cgroup.clone(),
+                roles.get(&stale.cgroup).unwrap_or(&stale.cgroup).clone(),
                 stale.file.to_owned(),
                 text(stale.holds),
                 text(stale.would_hold),
