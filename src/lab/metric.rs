@@ -166,6 +166,8 @@ metrics! {
     Control "control" Text Control;
     /// Control files that differ from what the kubelet of this version writes.
     Drifted "ledger.drifted" Count Arm;
+    /// How long the phase took: what a job needs, when the phase ends with it.
+    Elapsed "elapsed" Time Arm;
     /// Busy virtual time of the arm.
     Busy "busy" Time Arm;
 }

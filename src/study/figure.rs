@@ -24,6 +24,7 @@ pub fn figure(arm: &ArmResult, metric: &MetricRef) -> Figure {
     use MetricName::*;
     match metric.name {
         Busy => Figure::Number(arm.busy_ns as f64),
+        Elapsed => Figure::Number(phase.length_ns() as f64),
         Drifted => Figure::Number(
             arm.phases.iter().filter_map(|p| p.ledger.as_ref()).map(|l| l.evidence.drifts.len()).sum::<usize>() as f64,
         ),
