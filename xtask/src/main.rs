@@ -1,5 +1,6 @@
 //! Tasks of the repository, run as `cargo xtask TASK`. One variant of [`Task`], one file in this folder.
 
+mod bench;
 mod build;
 mod check;
 mod demo;
@@ -29,6 +30,8 @@ enum Task {
     Build,
     /// Install what is missing and pass every test: the second command of the README, and all that CI runs.
     Test,
+    /// Print where the wall time of a warm run goes and what sampling costs; minutes, and it asserts nothing.
+    Bench,
     /// Check the house rules only: module order, module sentences, file sizes, format, clippy, licences.
     Check,
     /// Fuzz a target of tests/fuzz: quantity, pod or kubelet_configuration.
@@ -56,6 +59,7 @@ fn main() -> anyhow::Result<()> {
         Task::Install => install::run(),
         Task::Build => build::run().map(drop),
         Task::Test => test::run(&sh),
+        Task::Bench => bench::run(&sh),
         Task::Check => check::run(&sh),
         Task::Fuzz { target, seconds } => fuzz::run(&sh, &target, seconds),
         Task::Vectors { files } => vectors::run(&files),

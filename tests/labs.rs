@@ -1,0 +1,115 @@
+//! Every lab of the catalogue, end to end through the binary: it ends as expected, keeps within its stated cost, its controls are
+//! the golden ones, and its heaviest arm gives the same bytes a second time, beside other arms on busy cores.
+
+mod support;
+
+use highwater::lab::{Lab, catalogue, load};
+use highwater::ledger;
+use highwater::record::LedgerSnapshot;
+use highwater::study::LabResult;
+use std::path::Path;
+use std::sync::atomic::{AtomicBool, Ordering};
+use support::{files, result, run_lab};
+
+/// Rewrites the control goldens instead of comparing them.
+const UPDATE: &str = "HIGHWATER_UPDATE";
+
+#[test]
+fn every_lab_ends_as_expected_and_gives_the_same_bytes_again() {
+    let mut failures = Vec::new();
+    for files in catalogue() {
+        let lab = load(&files).unwrap_or_else(|problems| panic!("{problems}"));
+        let name = &lab.name;
+        let dir = tempfile::tempdir().expect("a temporary directory");
+        let (first, second) = (dir.path().join("first"), dir.path().join("second"));
+        run_lab(0, name, &first, &[]);
+        let found = result(&first);
+        failures.extend(over_budget(&lab, &found));
+        failures.extend(goldens(name, &first));
+
+        let heaviest = found.arms.iter().max_by_key(|arm| arm.busy_ns).expect("a lab has arms").name.clone();
+        beside_busy_cores(|| run_lab(0, name, &second, &["--jobs", "3"]));
+        let (bytes, differing) = compare(&first, &second);
+        println!("{name}: {bytes} bytes equal in a second run (heaviest arm {heaviest}), {} files differ", differing.len());
+        assert!(bytes > 0, "{name}: nothing was compared");
+        failures.extend(differing.into_iter().map(|file| format!("{name}: {file} differs in a second run")));
+    }
+    assert!(failures.is_empty(), "{}", failures.join("\n"));
+}
+
+/// Busy virtual time is exact on every machine, so it is held to a figure where wall time could not be.
+fn over_budget(lab: &Lab, found: &LabResult) -> Option<String> {
+    let busy: u64 = found.arms.iter().map(|arm| arm.busy_ns).sum();
+    let budget = lab.budget.busy.0;
+    println!("{}: {:.2} of {:.2} busy virtual seconds", lab.name, busy as f64 / 1e9, budget as f64 / 1e9);
+    (busy > budget).then(|| format!("{}: {busy} busy virtual ns, its budget is {budget}", lab.name))
+}
+
+/// Compares the ledger of every arm and phase with the lab's goldens, where it keeps any.
+fn goldens(name: &str, run: &Path) -> Vec<String> {
+    let golden = Path::new(env!("CARGO_MANIFEST_DIR")).join("labs").join(name).join("golden");
+    if !golden.is_dir() {
+        return Vec::new();
+    }
+    let update = std::env::var_os(UPDATE).is_some();
+    let mut wrong = Vec::new();
+    for file in files(&run.join("ledger")) {
+        let text = std::fs::read_to_string(run.join("ledger").join(&file)).expect("a readable ledger");
+        let snapshot: LedgerSnapshot = serde_json::from_str(&text).expect("a ledger of this version");
+        let (actual, kept) = (ledger::render(&snapshot), golden.join(&file).with_extension("txt"));
+        if update {
+            std::fs::create_dir_all(kept.parent().expect("it has one")).expect("a writable checkout");
+            std::fs::write(&kept, &actual).expect("a writable checkout");
+        }
+        let expected = std::fs::read_to_string(&kept).unwrap_or_default();
+        wrong.extend(first_difference(&expected, &actual).map(|at| format!("{}: {at}; {UPDATE}=1 rewrites it", kept.display())));
+    }
+    wrong
+}
+
+/// Names the first byte that moved.
+fn first_difference(expected: &str, actual: &str) -> Option<String> {
+    let mut lines = expected.lines().zip(actual.lines()).enumerate();
+    match lines.find(|(_, (old, new))| old != new) {
+        Some((number, (old, new))) => {
+            let column = old.bytes().zip(new.bytes()).take_while(|(a, b)| a == b).count();
+            Some(format!("line {}, byte {}: expected {old:?}, found {new:?}", number + 1, column + 1))
+        }
+        None if expected.len() != actual.len() => {
+            Some(format!("expected {} lines, found {}", expected.lines().count(), actual.lines().count()))
+        }
+        None => None,
+    }
+}
+
+/// Compares all files of two runs but wall times; returns the bytes that are equal and the names of files that are not.
+fn compare(first: &Path, second: &Path) -> (usize, Vec<String>) {
+    let names = |run: &Path| -> Vec<_> { files(run).into_iter().filter(|f| f != Path::new("timing.json")).collect() };
+    let mut differing = Vec::new();
+    let mut bytes = 0;
+    let (left, right) = (names(first), names(second));
+    if left != right {
+        differing.push(format!("the list of files ({left:?} and {right:?})"));
+    }
+    for name in left.iter().filter(|name| right.contains(name)) {
+        let read = |run: &Path| std::fs::read(run.join(name)).expect("a readable file");
+        match (read(first), read(second)) {
+            (a, b) if a == b => bytes += a.len(),
+            _ => differing.push(name.display().to_string()),
+        }
+    }
+    (bytes, differing)
+}
+
+/// Does something while every core also works for somebody else.
+fn beside_busy_cores<T>(work: impl FnOnce() -> T) -> T {
+    let stop = AtomicBool::new(false);
+    std::thread::scope(|scope| {
+        for _ in 0..std::thread::available_parallelism().map_or(1, usize::from) {
+            scope.spawn(|| while !stop.load(Ordering::Relaxed) {});
+        }
+        let done = work();
+        stop.store(true, Ordering::Relaxed);
+        done
+    })
+}
