@@ -207,3 +207,61 @@ pub fn hex(bytes: &[u8]) -> String {
         text
     })
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::sync::atomic::{AtomicUsize, Ordering};
+
+    #[test]
+    fn many_want_one_entry_and_one_makes_it() {
+        let dir = tempfile::tempdir().unwrap();
+        let cache = Cache::at(dir.path().join("cache"));
+        let lease = Lease::open(&dir.path().join("state")).unwrap();
+        let made = AtomicUsize::new(0);
+        let make = |path: &Path| {
+            made.fetch_add(1, Ordering::SeqCst);
+            fs::write(path.join("content"), "x").map_err(FileError::at(path))
+        };
+        std::thread::scope(|scope| {
+            for _ in 0..8 {
+                scope.spawn(|| {
+                    let entry = cache.entry("kind", "key", &lease, make).unwrap();
+                    assert_eq!(fs::read_to_string(entry.path.join("content")).unwrap(), "x");
+                });
+            }
+        });
+        assert_eq!(made.load(Ordering::SeqCst), 1);
+    }
+
+    #[test]
+    fn a_failed_entry_leaves_nothing_and_one_in_use_is_not_pruned() {
+        let dir = tempfile::tempdir().unwrap();
+        let cache = Cache::at(dir.path().join("cache"));
+        let lease = Lease::open(&dir.path().join("state")).unwrap();
+        let fail = |path: &Path| -> Result<(), FileError> {
+            fs::write(path.join("half"), "x").map_err(FileError::at(path))?;
+            Err(FileError::DiskFull { path: path.to_owned() })
+        };
+        assert!(cache.entry("kind", "key", &lease, fail).is_err());
+        assert_eq!(fs::read_dir(dir.path().join("cache/kind")).unwrap().count(), 0);
+        let entry = cache.entry("kind", "key", &lease, |_| Ok::<_, FileError>(())).unwrap();
+        let pruned = cache.prune("kind").unwrap();
+        assert_eq!((pruned.entries, pruned.busy), (0, 1));
+        drop(entry);
+        assert_eq!(cache.prune("kind").unwrap().entries, 1);
+    }
+
+    #[test]
+    fn a_hash_is_remembered_until_the_file_changes() {
+        let dir = tempfile::tempdir().unwrap();
+        let cache = Cache::at(dir.path().join("cache"));
+        let file = dir.path().join("file");
+        fs::write(&file, "abc").unwrap();
+        let abc = "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad";
+        assert_eq!(cache.hash(&file).unwrap(), abc);
+        assert_eq!(cache.hash(&file).unwrap(), abc);
+        fs::write(&file, "abcd").unwrap();
+        assert_ne!(cache.hash(&file).unwrap(), abc);
+    }
+}

@@ -194,3 +194,84 @@ impl Drop for Held {
         _ = self.lease.write(&mut state, &Line { id: self.id, hold: None, gone: true });
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::process::{Command, Stdio};
+
+    /// A lease as a killed owner leaves it: the lines, and nobody who holds the lock.
+    fn abandoned(state: &Path, lines: &[Line]) {
+        let dir = state.join("leases");
+        fs::create_dir_all(&dir).unwrap();
+        let text: String = lines.iter().map(|line| serde_json::to_string(line).unwrap() + "\n").collect();
+        fs::write(dir.join("1-1-0.jsonl"), text + "{\"id\":9,\"hold\":{\"fi").unwrap();
+    }
+
+    fn clean(state: &Path) -> Removed {
+        let mut all = leftovers(state).unwrap();
+        assert_eq!(all.len(), 1);
+        all.remove(0).clean()
+    }
+
+    fn hold(id: u32, resource: Resource) -> Line {
+        Line { id, hold: Some(resource), gone: false }
+    }
+
+    #[test]
+    fn an_owner_that_ends_well_leaves_nothing_and_while_it_lives_nobody_cleans() {
+        let state = tempfile::tempdir().unwrap();
+        let lease = Lease::open(state.path()).unwrap();
+        let path = state.path().join("file");
+        let held = lease.file(&path).unwrap();
+        fs::write(&path, "x").unwrap();
+        assert!(leftovers(state.path()).unwrap().is_empty());
+        drop(held);
+        assert!(!path.exists());
+        let kept = lease.file(&path).unwrap();
+        fs::write(&path, "x").unwrap();
+        kept.release();
+        assert!(path.exists());
+        let file = lease.path().to_owned();
+        drop(lease);
+        assert!(!file.exists());
+    }
+
+    #[test]
+    fn a_dead_owners_files_are_removed_and_what_was_gone_stays_alone() {
+        let state = tempfile::tempdir().unwrap();
+        let (dir, reused) = (state.path().join("dir"), state.path().join("reused"));
+        fs::create_dir(&dir).unwrap();
+        fs::write(dir.join("inside"), "x").unwrap();
+        fs::write(&reused, "another's").unwrap();
+        let lines = [
+            hold(0, Resource::Directory(dir.clone())),
+            hold(1, Resource::File(reused.clone())),
+            Line { id: 1, hold: None, gone: true },
+            hold(2, Resource::File(state.path().join("never-created"))),
+        ];
+        abandoned(state.path(), &lines);
+        let removed = clean(state.path());
+        assert_eq!((removed.done.len(), removed.failed.len()), (1, 0), "{removed:?}");
+        assert!(!dir.exists() && reused.exists());
+        assert!(leftovers(state.path()).unwrap().is_empty());
+    }
+
+    #[test]
+    fn a_process_is_killed_only_when_it_is_the_one() {
+        let state = tempfile::tempdir().unwrap();
+        let sleeps =
+            || Command::new("sleep").arg("1000").env(ENV_TOKEN, "token-of-this-test").stdin(Stdio::null()).spawn().unwrap();
+        let mut child = sleeps();
+        let identity = Identity::of(child.id()).unwrap();
+        let other = Identity { started: identity.started + 1, ..identity.clone() };
+        abandoned(state.path(), &[hold(0, Resource::Process(other))]);
+        assert_eq!(clean(state.path()).done, Vec::<String>::new());
+        assert!(child.try_wait().unwrap().is_none(), "a pid used again is another process");
+        // Killed between the spawn and the note of its pid: the token finds it.
+        abandoned(state.path(), &[hold(0, Resource::Token("token-of-this-test".into()))]);
+        assert_eq!(clean(state.path()).done.len(), 1);
+        use std::os::unix::process::ExitStatusExt;
+        assert_eq!(child.wait().unwrap().signal(), Some(9));
+    }
+}

@@ -90,6 +90,11 @@ impl Fork {
         Ok(Fork { monitor, region, dir: input.dir.to_owned(), began, restored: Instant::now(), _shared: shared })
     }
 
+    /// QEMU's process id.
+    pub fn pid(&self) -> u32 {
+        self.monitor.pid()
+    }
+
     /// Waits for the end of the arm. About every `every`, `watch` is given the output that is new since the last time; it may
     /// begin and end inside a frame.
     ///

@@ -40,6 +40,11 @@ impl Process {
         &mut self.child
     }
 
+    /// Its process id.
+    pub fn pid(&self) -> u32 {
+        self.child.id()
+    }
+
     /// Kills the whole group; no error when it has already ended.
     pub fn kill(&mut self) {
         if !self.ended {

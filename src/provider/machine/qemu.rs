@@ -64,18 +64,22 @@ impl Qemu {
         let bad = |reason: String| MachineError::BadQemu { program: program.display().to_string(), reason };
         // The version is remembered with the binary: asking costs a twentieth of a second at every run.
         let hash = cache.hash(&program)?;
-        let memo = cache.root().join("hashes").join(format!("qemu-{hash}"));
+        let memo = cache.root().join("hashes").join(format!("version-{hash}"));
         if let Ok(version) = std::fs::read_to_string(&memo) {
             return Ok(Qemu { program, version, hash });
         }
         let output = super::run_with_deadline(Command::new(&program).arg("--version"), Duration::from_secs(20));
         let output = output.map_err(|e| if e.kind() == io::ErrorKind::NotFound { missing() } else { bad(e.to_string()) })?;
         let text = String::from_utf8_lossy(&output.stdout);
-        let version =
-            text.split("version ").nth(1).and_then(|rest| rest.split([' ', '\n', '(']).next()).unwrap_or_default().to_owned();
+        let version = text
+            .split("QEMU emulator version ")
+            .nth(1)
+            .and_then(|rest| rest.split([' ', '\n', '(']).next())
+            .unwrap_or_default()
+            .to_owned();
         if version.is_empty() {
-            let said = String::from_utf8_lossy(&output.stderr);
-            return Err(bad(format!("--version does not name a version ({})", said.lines().next().unwrap_or("no output"))));
+            let said = [text, String::from_utf8_lossy(&output.stderr)].concat();
+            return Err(bad(format!("--version does not name QEMU ({})", said.lines().next().unwrap_or("no output"))));
         }
         _ = std::fs::write(&memo, &version);
         Ok(Qemu { program, version, hash })

@@ -62,6 +62,11 @@ impl Monitor {
         Ok(monitor)
     }
 
+    /// QEMU's process id.
+    pub fn pid(&self) -> u32 {
+        self.process.pid()
+    }
+
     /// Names the stage for errors from here on.
     pub fn enter(&mut self, stage: Stage) {
         self.stage = stage;
