@@ -106,7 +106,8 @@ impl Gates {
             };
             set.get(name).or(of_stage.filter(|_| !gate.locked)).copied().unwrap_or(gate.on)
         };
-        if version.rules().gate_dependencies && reasons.is_empty() {
+        // The defaults of a release satisfy each other.
+        if version.rules().gate_dependencies && reasons.is_empty() && !set.is_empty() {
             for (name, row) in ROWS.iter().filter(|(name, _)| on(name)) {
                 let off: Vec<&str> = row.needs.iter().copied().filter(|need| version.gate(need).is_some() && !on(need)).collect();
                 if !off.is_empty() {

@@ -10,7 +10,7 @@ use super::pod::{Pod, QosClass};
 use super::pod_policy::PodPolicy;
 use super::refusal::Refusal;
 use super::resize::{PodReadBack, ResizeStep, resize};
-use super::tiers::{QosSums, Target, TierWrite, periodic_writes, startup_writes};
+use super::tiers::{QosSums, TierWrite, periodic_writes, startup_writes};
 use super::value::{Decision, Limit};
 use std::collections::BTreeMap;
 
@@ -39,6 +39,8 @@ pub enum StaleUntil {
     ContainerRestarts,
     /// The pod is deleted and made again.
     PodIsRecreated,
+    /// The next update of the QoS cgroups, at most a minute away.
+    NextUpdate,
     /// Nobody but an administrator: no start of this kubelet writes the file.
     WrittenByHand,
 }
@@ -65,11 +67,13 @@ impl NodeFiles {
 
     /// The kubelet starts with the configuration of `node` while these pods run: the cgroups above them are written, they are not.
     pub fn restart_kubelet(&mut self, node: &Node, pods: &[Pod]) {
-        let policies: Vec<PodPolicy> = pods.iter().map(|pod| PodPolicy::of(node, pod)).collect();
-        let sums = QosSums::of(&policies);
-        for write in startup_writes(node).into_iter().chain(periodic_writes(node, &sums)) {
-            self.write_tier(node, &write);
-        }
+        startup_writes(node).iter().for_each(|write| self.write_tier(node, write));
+        self.update_tiers(node, pods);
+    }
+
+    /// The periodic update of the QoS cgroups, which also comes before a pod's creation and after its end.
+    pub fn update_tiers(&mut self, node: &Node, pods: &[Pod]) {
+        updates(node, pods).iter().for_each(|write| self.write_tier(node, write));
     }
 
     /// The pod's cgroup and those of its containers are made anew, for example because a Deployment replaced the pod.
@@ -124,6 +128,8 @@ impl NodeFiles {
     /// What does not agree with the configuration of `node`, cgroup by cgroup.
     pub fn stale(&self, node: &Node, pods: &[Pod]) -> Vec<Stale> {
         let fresh = NodeFiles::new(node, pods);
+        let mut updated = NodeFiles::default();
+        updated.update_tiers(node, pods);
         let mut found = Vec::new();
         for (cgroup, files) in &self.cgroups {
             let empty = CgroupFiles::new();
@@ -137,6 +143,8 @@ impl NodeFiles {
             for file in ["memory.min", "memory.low", "memory.high", "memory.max", "memory.swap.max", "memory.oom.group"] {
                 let (holds, would_hold) = (files.get(file).copied(), wanted.get(file).copied());
                 if effect(file, holds) != effect(file, would_hold) {
+                    let updated = updated.cgroups.get(cgroup).is_some_and(|files| files.contains_key(file));
+                    let until = if updated { StaleUntil::NextUpdate } else { until };
                     found.push(Stale { cgroup: cgroup.clone(), file, holds, would_hold, until });
                 }
             }
@@ -149,16 +157,14 @@ impl NodeFiles {
     }
 
     fn write_tier(&mut self, node: &Node, write: &TierWrite) {
-        let path = match write.target {
-            Target::Kubepods => node.hierarchy.kubepods().to_owned(),
-            Target::Burstable => node.hierarchy.qos(QosClass::Burstable).to_owned(),
-            Target::BestEffort => node.hierarchy.qos(QosClass::BestEffort).to_owned(),
-            Target::SystemReserved => node.hierarchy.named(&node.config.system_reserved_cgroup),
-            Target::KubeReserved => node.hierarchy.named(&node.config.kube_reserved_cgroup),
-        };
-        let files = self.cgroups.entry(path).or_default();
+        let files = self.cgroups.entry(node.target_path(write.target)).or_default();
         files.extend(write.files.iter().map(|(file, value, _)| (file.name(), *value)));
     }
+}
+
+fn updates(node: &Node, pods: &[Pod]) -> Vec<TierWrite> {
+    let policies: Vec<PodPolicy> = pods.iter().map(|pod| PodPolicy::of(node, pod)).collect();
+    periodic_writes(node, &QosSums::of(&policies))
 }
 
 /// What a file's value does, with the kernel's default where nobody wrote: 0 for protection, "max" for limits.
@@ -195,4 +201,125 @@ fn container_files(values: &ContainerPolicy) -> CgroupFiles {
         ("memory.swap.max", values.swap_max),
         ("memory.oom.group", values.oom_group),
     ])
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::kubelet::{Effective, KubeletConfiguration, NodeFacts, Version};
+
+    fn node(version: Version, config: &str) -> Node {
+        let config: KubeletConfiguration = serde_json::from_str(config).unwrap();
+        Node::new(Effective::resolve(version, &config).unwrap(), NodeFacts::new(16 << 30, 0))
+    }
+
+    fn pod(node: &Node, resources: &str) -> Pod {
+        let text = format!(
+            r#"{{"metadata":{{"name":"p","uid":"u"}},"spec":{{"containers":[{{"name":"c","resources":{resources}}}]}}}}"#
+        );
+        let mut pod: Pod = serde_json::from_str(&text).unwrap();
+        pod.set_defaults(&node.config.gates);
+        pod
+    }
+
+    const BURSTABLE: &str = r#"{"requests":{"memory":"128Mi"},"limits":{"memory":"256Mi"}}"#;
+    const BOTH: &str = r#"{"memoryThrottlingFactor":0.9,"memoryReservationPolicy":"TieredReservation"}"#;
+    const OFF: &str = r#"{"featureGates":{"MemoryQoS":false}}"#;
+
+    fn stale(files: &NodeFiles, node: &Node, pods: &[Pod]) -> Vec<(&'static str, StaleUntil)> {
+        files.stale(node, pods).into_iter().map(|stale| (stale.file, stale.until)).collect()
+    }
+
+    #[test]
+    fn gate_off_in_1_37_clears_the_tiers_but_not_the_pods() {
+        let before = node(Version::V1_37, BOTH);
+        let pods = [pod(&before, BURSTABLE)];
+        let mut files = NodeFiles::new(&before, &pods);
+        assert_eq!(stale(&files, &before, &pods), []);
+        let after = node(Version::V1_37, OFF);
+        files.restart_kubelet(&after, &pods);
+        let tier = |name: &str| files.cgroups()[name].clone();
+        assert_eq!(tier("/kubepods.slice")["memory.low"], Limit::Number(0));
+        assert_eq!(tier("/kubepods.slice/kubepods-burstable.slice")["memory.low"], Limit::Number(0));
+        let left = stale(&files, &after, &pods);
+        assert_eq!(
+            left,
+            [
+                ("memory.low", StaleUntil::PodIsRecreated),
+                ("memory.low", StaleUntil::ContainerRestarts),
+                ("memory.high", StaleUntil::ContainerRestarts),
+            ]
+        );
+        files.restart_container(&after, &pods[0], "c");
+        assert_eq!(stale(&files, &after, &pods), [("memory.low", StaleUntil::PodIsRecreated)]);
+        files.recreate_pod(&after, &pods[0]);
+        assert_eq!(stale(&files, &after, &pods), []);
+    }
+
+    #[test]
+    fn gate_off_before_1_36_leaves_the_tiers_as_they_were() {
+        let before = node(Version::V1_35, r#"{"featureGates":{"MemoryQoS":true}}"#);
+        let pods = [pod(&before, BURSTABLE)];
+        let mut files = NodeFiles::new(&before, &pods);
+        let after = node(Version::V1_35, OFF);
+        files.restart_kubelet(&after, &pods);
+        assert!(stale(&files, &after, &pods).contains(&("memory.min", StaleUntil::WrittenByHand)));
+        assert_eq!(files.cgroups()["/kubepods.slice"]["memory.min"], Limit::Number(128 << 20));
+    }
+
+    #[test]
+    fn an_upgrade_from_1_35_leaves_memory_min_of_burstable() {
+        let before = node(Version::V1_35, r#"{"featureGates":{"MemoryQoS":true}}"#);
+        let pods = [pod(&before, BURSTABLE)];
+        let mut files = NodeFiles::new(&before, &pods);
+        let after = node(Version::V1_37, "{}");
+        files.restart_kubelet(&after, &pods);
+        assert_eq!(files.cgroups()["/kubepods.slice"]["memory.min"], Limit::Number(0));
+        assert_eq!(files.cgroups()["/kubepods.slice/kubepods-burstable.slice"]["memory.min"], Limit::Number(128 << 20));
+    }
+
+    #[test]
+    fn a_resize_with_the_gate_off_clears_the_containers_high_but_not_its_low() {
+        let before = node(Version::V1_37, BOTH);
+        let old = pod(&before, BURSTABLE);
+        let mut files = NodeFiles::new(&before, std::slice::from_ref(&old));
+        let after = node(Version::V1_37, OFF);
+        let new = pod(&after, r#"{"requests":{"memory":"192Mi"},"limits":{"memory":"384Mi"}}"#);
+        files.restart_kubelet(&after, std::slice::from_ref(&new));
+        files.resize(&after, &old, &new).unwrap();
+        let pods = [new];
+        files.update_tiers(&after, &pods);
+        let left = stale(&files, &after, &pods);
+        assert_eq!(left, [("memory.low", StaleUntil::PodIsRecreated), ("memory.low", StaleUntil::ContainerRestarts)]);
+    }
+
+    #[test]
+    fn a_resize_to_request_equal_limit_keeps_the_old_high() {
+        let node = node(Version::V1_37, BOTH);
+        let old = pod(&node, BURSTABLE);
+        let mut files = NodeFiles::new(&node, std::slice::from_ref(&old));
+        let new = pod(&node, r#"{"requests":{"memory":"256Mi"},"limits":{"memory":"256Mi"}}"#);
+        files.resize(&node, &old, &new).unwrap();
+        // The pod stays Burstable, since it has no CPU: its own memory.low is not rewritten either, for the limit did not change.
+        let pods = [new];
+        let tiers = stale(&files, &node, &pods).into_iter().filter(|stale| stale.1 == StaleUntil::NextUpdate).count();
+        assert_eq!(tiers, 3, "memory.min and low of kubepods and low of burstable follow within a minute");
+        files.update_tiers(&node, &pods);
+        assert_eq!(
+            stale(&files, &node, &pods),
+            [("memory.low", StaleUntil::PodIsRecreated), ("memory.high", StaleUntil::ContainerRestarts)]
+        );
+    }
+
+    #[test]
+    fn swap_refuses_a_resize_of_the_request() {
+        let swap = r#"{"memorySwap":{"swapBehavior":"LimitedSwap"}}"#;
+        let config: KubeletConfiguration = serde_json::from_str(swap).unwrap();
+        let node = Node::new(Effective::resolve(Version::V1_37, &config).unwrap(), NodeFacts::new(16 << 30, 4 << 30));
+        let old = pod(&node, BURSTABLE);
+        let mut files = NodeFiles::new(&node, std::slice::from_ref(&old));
+        let new = pod(&node, r#"{"requests":{"memory":"192Mi"},"limits":{"memory":"256Mi"}}"#);
+        let refusal = files.resize(&node, &old, &new).unwrap_err();
+        assert_eq!(refusal.to_string(), "In-place resize of containers with swap is not supported.");
+    }
 }

@@ -23,6 +23,19 @@ pub enum Target {
     KubeReserved,
 }
 
+impl Node {
+    /// Where a cgroup above the pods lies.
+    pub fn target_path(&self, target: Target) -> String {
+        match target {
+            Target::Kubepods => self.hierarchy.kubepods().to_owned(),
+            Target::Burstable => self.hierarchy.qos(QosClass::Burstable).to_owned(),
+            Target::BestEffort => self.hierarchy.qos(QosClass::BestEffort).to_owned(),
+            Target::SystemReserved => self.hierarchy.named(&self.config.system_reserved_cgroup),
+            Target::KubeReserved => self.hierarchy.named(&self.config.kube_reserved_cgroup),
+        }
+    }
+}
+
 /// A control file of such a cgroup.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum TierFile {

@@ -5,8 +5,8 @@ use super::rule::Context;
 use super::traps::{self, Trap};
 use super::{Budget, budget};
 use crate::kubelet::{
-    ContainerPolicy, Effective, KubeletConfiguration, Node, NodeFacts, NodeFiles, Pod, PodPolicy, QosClass, QosSums, Refusal,
-    SANDBOX, Stage, Target, TierWrite, Version, container_cgroup, container_id, periodic_writes, startup_writes,
+    ContainerPolicy, Effective, KubeletConfiguration, Node, NodeFacts, NodeFiles, Pod, PodPolicy, QosSums, Refusal, SANDBOX,
+    Stage, Target, TierWrite, Version, container_cgroup, container_id, periodic_writes, startup_writes,
 };
 use crate::record::{Plan, PlannedCgroup, Role, Rule, SCHEMA};
 
@@ -153,12 +153,12 @@ impl Planning {
                     files.kubelet_weight(shares);
                 }
             }
-            let (role, path) = match target {
-                Target::Kubepods => (Role::Kubepods, node.hierarchy.kubepods().to_owned()),
-                Target::Burstable => qos(node, QosClass::Burstable),
-                Target::BestEffort => qos(node, QosClass::BestEffort),
-                Target::SystemReserved => system(node.hierarchy.named(&node.config.system_reserved_cgroup)),
-                Target::KubeReserved => system(node.hierarchy.named(&node.config.kube_reserved_cgroup)),
+            let path = node.target_path(target);
+            let role = match target {
+                Target::Kubepods => Role::Kubepods,
+                Target::Burstable => Role::Qos { class: "burstable".to_owned() },
+                Target::BestEffort => Role::Qos { class: "besteffort".to_owned() },
+                Target::SystemReserved | Target::KubeReserved => Role::System { name: path.trim_start_matches('/').to_owned() },
             };
             let (files, unwritten) = files.done();
             Built { cgroup: PlannedCgroup { role, path, files, oom_score_adj: None }, unwritten }
@@ -209,12 +209,4 @@ fn same_uid(pods: &[Pod]) -> Option<Refusal> {
     let pair = uids.windows(2).find(|pair| pair[0].0 == pair[1].0)?;
     let message = format!("pods {} and {} have the same uid {}: give them different names", pair[0].1, pair[1].1, pair[0].0);
     Some(Refusal { stage: Stage::Pod, message })
-}
-
-fn qos(node: &Node, class: QosClass) -> (Role, String) {
-    (Role::Qos { class: class.name().to_lowercase() }, node.hierarchy.qos(class).to_owned())
-}
-
-fn system(path: String) -> (Role, String) {
-    (Role::System { name: path.trim_start_matches('/').to_owned() }, path)
 }

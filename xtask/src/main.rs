@@ -1,12 +1,14 @@
 //! Tasks of the repository, run as `cargo xtask TASK`. One variant of [`Task`], one file in this folder.
 
 mod bench;
+mod bench_plan;
 mod build;
 mod check;
 mod demo;
 mod deny;
 mod fuzz;
 mod install;
+mod schema;
 mod test;
 mod vectors;
 
@@ -34,6 +36,14 @@ enum Task {
     Bench,
     /// Check the house rules only: module order, module sentences, file sizes, format, clippy, licences.
     Check,
+    /// Measure what the policy costs beside parsing, and the memory of planning many nodes.
+    BenchPlan {
+        /// Nodes of 100 containers each.
+        #[arg(default_value_t = 10_000)]
+        nodes: usize,
+    },
+    /// Write the JSON Schema of lab.yaml.
+    Schema,
     /// Fuzz a target of tests/fuzz: quantity, pod or kubelet_configuration.
     Fuzz {
         /// The target.
@@ -61,6 +71,8 @@ fn main() -> anyhow::Result<()> {
         Task::Test => test::run(&sh),
         Task::Bench => bench::run(&sh),
         Task::Check => check::run(&sh),
+        Task::BenchPlan { nodes } => bench_plan::run(&sh, nodes),
+        Task::Schema => schema::run(&sh.current_dir()),
         Task::Fuzz { target, seconds } => fuzz::run(&sh, &target, seconds),
         Task::Vectors { files } => vectors::run(&files),
     }

@@ -140,6 +140,7 @@ pub(super) fn changes(changes: &[Change], stale: &[Stale], roles: &BTreeMap<Stri
             let until = match stale.until {
                 StaleUntil::ContainerRestarts => "the container starts again",
                 StaleUntil::PodIsRecreated => "the pod is made again",
+                StaleUntil::NextUpdate => "the next update, within a minute",
                 StaleUntil::WrittenByHand => "somebody writes it by hand",
             };
             table.add_row([

@@ -157,21 +157,11 @@ fn by_root(value: impl Fn(CgroupDriver, &str) -> Value) -> Value {
     Value::Object(roots.collect())
 }
 
-fn target_path(node: &Node, target: Target) -> String {
-    match target {
-        Target::Kubepods => node.hierarchy.kubepods().to_owned(),
-        Target::Burstable => node.hierarchy.qos(QosClass::Burstable).to_owned(),
-        Target::BestEffort => node.hierarchy.qos(QosClass::BestEffort).to_owned(),
-        Target::SystemReserved => node.hierarchy.named(&node.config.system_reserved_cgroup),
-        Target::KubeReserved => node.hierarchy.named(&node.config.kube_reserved_cgroup),
-    }
-}
-
 /// The writes with the order between different cgroups normalised, as the vectors have it.
 fn writes(node: &Node, writes: &[TierWrite]) -> Value {
     let mut rows: Vec<(String, Value)> = Vec::new();
     for write in writes {
-        let path = target_path(node, write.target);
+        let path = node.target_path(write.target);
         let mut row = Map::new();
         row.insert("op".to_owned(), json!(if write.creates { "create" } else { "update" }));
         row.insert("cgroup".to_owned(), json!(path));
@@ -204,7 +194,7 @@ fn last_values<'a>(node: &Node, writes: impl Iterator<Item = &'a TierWrite>) -> 
             Target::Kubepods => "kubepods".to_owned(),
             Target::Burstable => "burstable".to_owned(),
             Target::BestEffort => "besteffort".to_owned(),
-            target => target_path(node, target),
+            target => node.target_path(target),
         };
         let files = out.entry(key).or_insert_with(|| json!({}));
         for (file, value, _) in &write.files {
