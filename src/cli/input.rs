@@ -2,11 +2,18 @@
 
 use super::Exit;
 use crate::lab::{self, Lab, LabFiles};
+use crate::record::RunDir;
 use camino::{Utf8Path, Utf8PathBuf};
 
 /// Reads and resolves a lab; every error of it is one of input.
 pub fn lab(argument: &str) -> anyhow::Result<Lab> {
     lab::load(&files(argument)?).map_err(|problems| Exit::BadInput.because(problems))
+}
+
+/// The lab that a run was made from, as the run kept it.
+pub fn recorded(run: &RunDir) -> anyhow::Result<Lab> {
+    let files = LabFiles::from_joined(run.file("lab.yaml").as_str(), run.read_text("lab.yaml")?);
+    lab::load(&files).map_err(|problems| Exit::BadInput.because(problems))
 }
 
 /// Finds the texts of a lab.

@@ -1,12 +1,17 @@
 //! The command line: arguments, progress, exit codes.
 
 mod clean;
+mod diff;
 mod doctor;
 mod exit;
 mod input;
 mod list;
 mod plan;
+mod report;
+mod run;
 mod show;
+mod snapshot;
+mod studied;
 
 use crate::provider::kernel::KernelSource;
 use clap::{Parser, Subcommand};
@@ -34,6 +39,25 @@ enum Command {
     Show {
         /// A name of the catalogue, a directory, or a file with all documents.
         lab: String,
+    },
+    /// Run a lab and compare its arms.
+    Run(run::Arguments),
+    /// Print the control ledger of a run.
+    Snapshot {
+        /// A run directory.
+        run: camino::Utf8PathBuf,
+    },
+    /// Compare two runs: controls exactly, outcomes as far as their substrates allow.
+    Diff {
+        /// A run directory.
+        first: camino::Utf8PathBuf,
+        /// Another one.
+        second: camino::Utf8PathBuf,
+    },
+    /// Study an old run again, from its files only.
+    Report {
+        /// A run directory.
+        run: camino::Utf8PathBuf,
     },
     /// Remove what killed runs left behind.
     Clean {
@@ -95,6 +119,10 @@ fn run(cli: Cli) -> anyhow::Result<Exit> {
     match cli.command {
         Command::List => list::run(json),
         Command::Show { lab } => show::run(&lab, json),
+        Command::Run(arguments) => run::run(arguments, json),
+        Command::Snapshot { run } => snapshot::run(&run, json),
+        Command::Diff { first, second } => diff::run(&first, &second, json),
+        Command::Report { run } => report::run(&run, json),
         Command::Clean { cache } => clean::run(cache, json),
         Command::Doctor { kernel } => doctor::run(&kernel.into(), json),
         Command::Plan(options) => plan::run(&options, json),

@@ -10,13 +10,23 @@ pub struct LabFiles {
 }
 
 impl LabFiles {
-    /// All documents as one text of several YAML documents, each under its file's name.
+    /// All documents as one text of several YAML documents. Its first line keeps the name, each document its file's.
     #[must_use]
     pub fn joined(&self) -> String {
         let part = |(name, text): &(String, String)| format!("# {name}\n{}\n", text.trim_end().trim_start_matches("---\n"));
-        self.files.iter().map(part).collect::<Vec<_>>().join("---\n")
+        let parts: Vec<_> = self.files.iter().map(part).collect();
+        format!("{JOINED}{}\n{}", self.name, parts.join("---\n"))
+    }
+
+    /// Takes a joined text as one file again.
+    #[must_use]
+    pub fn from_joined(file: &str, text: String) -> LabFiles {
+        let name = text.lines().next().and_then(|line| line.strip_prefix(JOINED)).unwrap_or("lab").to_owned();
+        LabFiles { name, files: vec![(file.to_owned(), text)] }
     }
 }
+
+const JOINED: &str = "# lab ";
 
 /// A lab as it is embedded: name, then name and text of each file.
 type Embedded = (&'static str, &'static [(&'static str, &'static str)]);

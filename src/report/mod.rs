@@ -1,1 +1,40 @@
 //! What a person reads: terminal tables and the self-contained HTML report.
+
+mod terminal;
+mod words;
+
+pub use terminal::terminal;
+
+use crate::lab::Lab;
+use crate::record::{LedgerSnapshot, NodeRecord, Plan};
+use crate::study::{Curves, LabResult};
+
+/// All that a page shows.
+#[derive(Debug)]
+pub struct Subject<'a> {
+    /// The lab.
+    pub lab: &'a Lab,
+    /// Its figures.
+    pub result: &'a LabResult,
+    /// Substrate and node.
+    pub node: &'a NodeRecord,
+    /// Curves by arm.
+    pub curves: &'a [(String, Curves)],
+    /// Plans by arm.
+    pub plans: &'a [(String, Plan)],
+    /// Snapshots by arm.
+    pub ledgers: &'a [(String, Vec<LedgerSnapshot>)],
+}
+
+/// Why there is no page.
+#[derive(Debug, thiserror::Error)]
+#[error("the report cannot be written: {0}")]
+pub struct ReportError(String);
+
+/// The page.
+///
+/// # Errors
+/// [`ReportError`].
+pub fn html(_subject: &Subject<'_>) -> Result<String, ReportError> {
+    Ok(String::new())
+}

@@ -1,7 +1,9 @@
 //! The provider `sim`: the deterministic node, booted once per shape, kept in the cache and forked into arms.
 
+mod order;
 mod shape;
 
+pub use order::{OrderError, order, shapes};
 pub use shape::{Device, Profile, Shape, ShapeError};
 
 use super::cache::{Cache, Entry, hex};

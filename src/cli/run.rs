@@ -1,0 +1,204 @@
+//! `highwater run LAB`: plan, provision, drive, record, study, report.
+
+mod drive;
+mod progress;
+
+use super::{Exit, KernelArguments, input, print, print_json, studied};
+use crate::kubelet::{NodeFacts, Version};
+use crate::lab::{Arm, Lab};
+use crate::plan;
+use crate::provider::cache::{Cache, cache_dir, hex};
+use crate::provider::lease::{Lease, state_dir};
+use crate::provider::machine::MachineError;
+use crate::provider::sim::{self, SimError, Substrate};
+use crate::record::{BootedNode, NodeRecord, Plan, RunDir, SCHEMA};
+use camino::{Utf8Path, Utf8PathBuf};
+use progress::Progress;
+use sha2::{Digest, Sha256};
+use std::time::{Duration, Instant};
+
+/// Arguments of `highwater run`.
+#[derive(Debug, clap::Args)]
+pub struct Arguments {
+    /// A name of the catalogue, a directory, or a file with all documents.
+    lab: String,
+    /// Run only this arm; may be given several times.
+    #[arg(long = "arm", value_name = "ARM")]
+    arms: Vec<String>,
+    /// The run directory; by default a new one below highwater-runs.
+    #[arg(long, value_name = "DIR")]
+    out: Option<Utf8PathBuf>,
+    /// Where the node comes from.
+    #[arg(long, default_value = "sim", value_parser = ["sim"])]
+    provider: String,
+    /// Wall-clock seconds after which an arm counts as hung.
+    #[arg(long, value_name = "SECONDS", default_value_t = 600)]
+    guard: u64,
+    /// Arms at a time; by default as many as there are cores.
+    #[arg(long, value_name = "N")]
+    jobs: Option<usize>,
+    #[command(flatten)]
+    kernel: KernelArguments,
+}
+
+/// Runs a lab.
+pub fn run(arguments: Arguments, json: bool) -> anyhow::Result<Exit> {
+    let began = Instant::now();
+    let lab = input::lab(&arguments.lab)?;
+    let arms = chosen(&lab, &arguments.arms)?;
+    let plans = plans(&arms)?;
+    let out = arguments.out.clone().map_or_else(|| next_directory(&lab.name), Ok)?;
+    let run = RunDir::create(&out).map_err(|e| Exit::BadInput.because(e))?;
+
+    let lease = Lease::open(&state_dir())?;
+    // Until it is complete the run directory is on the lease: whatever goes wrong, no half run is left.
+    let held = lease.directory(run.path().as_std_path())?;
+    let progress = Progress::new(&arms);
+    let cache = Cache::at(cache_dir());
+    let say = |text: &str| progress.say(text);
+    let substrate = Substrate::find(&arguments.kernel.into(), &cache, &lease, &say).map_err(substrate_error)?;
+    let mut timing = Timing::default();
+    let mut nodes = Vec::new();
+    let mut orders = Vec::new();
+    for (shape, group) in sim::shapes(&arms) {
+        let checkpoint = sim::prepare(&shape, &substrate, &cache, &lease, &say).map_err(substrate_error)?;
+        timing.warm &= checkpoint.warm;
+        for arm in &group {
+            let plan = &plans.iter().find(|(name, _)| *name == arm.name).expect("every chosen arm has a plan").1;
+            let order = sim::order(&lab, arm, plan).map_err(|e| Exit::BadInput.because(format!("arm {}: {e}", arm.name)))?;
+            orders.push((*arm, order, nodes.len()));
+        }
+        nodes.push((checkpoint, group));
+    }
+    // In the lab's order, whatever node an arm is forked from.
+    orders.sort_by_key(|(arm, ..)| lab.arms.iter().position(|a| a.name == arm.name));
+    timing.add("prepare", began.elapsed());
+
+    run.write("lab.yaml", lab.text.as_bytes())?;
+    for (name, plan) in &plans {
+        run.write_json(&format!("plan/{name}.json"), plan)?;
+    }
+    for (arm, order, _) in &orders {
+        run.write_json(&format!("order/{}.json", arm.name), order)?;
+    }
+    run.write_json("node.json", &node_record(&lab, &substrate, &nodes)?)?;
+    run.write_json("lease.json", &serde_json::json!({"schema": SCHEMA, "provider": arguments.provider, "left": []}))?;
+
+    let driving = Instant::now();
+    let forks: Vec<_> = orders.iter().map(|(arm, order, node)| (*arm, order, &nodes[*node].0)).collect();
+    let guard = Duration::from_secs(arguments.guard);
+    let jobs = arguments.jobs.unwrap_or_else(|| std::thread::available_parallelism().map_or(1, usize::from)).max(1);
+    let arm_timings = drive::drive(&forks, &substrate.programs.node, &run, guard, jobs, &cache, &lease, &progress)?;
+    timing.add("drive", driving.elapsed());
+    progress.finish();
+
+    let studying = Instant::now();
+    let studied = studied::study(&run, &lab)?;
+    run.write_json("result.json", &studied.result)?;
+    timing.add("study", studying.elapsed());
+    let reporting = Instant::now();
+    run.write("report.html", studied.html()?.as_bytes())?;
+    timing.add("report", reporting.elapsed());
+    timing.add("total", began.elapsed());
+    run.write_json("timing.json", &timing.json(&arm_timings))?;
+    held.release();
+
+    if json {
+        print_json(&serde_json::json!({"run": run.path(), "result": studied.result}))?;
+    } else {
+        print(studied.terminal())?;
+        print(format!("\nrun     {}\nreport  {}", run.path(), run.file("report.html")))?;
+    }
+    Ok(studied.exit())
+}
+
+fn chosen<'a>(lab: &'a Lab, names: &[String]) -> anyhow::Result<Vec<&'a Arm>> {
+    if let Some(unknown) = names.iter().find(|name| lab.arm(name).is_none()) {
+        let known: Vec<_> = lab.arms.iter().map(|a| a.name.as_str()).collect();
+        return Err(Exit::BadInput.because(format!("there is no arm {unknown} in {}: arms are {}", lab.name, known.join(", "))));
+    }
+    Ok(lab.arms.iter().filter(|arm| names.is_empty() || names.contains(&arm.name)).collect())
+}
+
+/// The plan of every arm, or everything the kubelets refuse.
+fn plans(arms: &[&Arm]) -> anyhow::Result<Vec<(String, Plan)>> {
+    let (mut plans, mut refusals) = (Vec::new(), Vec::new());
+    for arm in arms {
+        let version: Version = arm.node.kubernetes.parse().map_err(|e| Exit::BadInput.because(e))?;
+        // One vCPU.
+        let facts = NodeFacts { cpu_millis: Some(1000), ..NodeFacts::new(arm.node.memory.0, arm.node.swap_bytes()) };
+        match plan::plan(version, &arm.kubelet, &facts, &arm.pods) {
+            Ok(plan) => plans.push((arm.name.clone(), plan)),
+            Err(reasons) => refusals.extend(reasons.into_iter().map(|r| format!("arm {}: {}", arm.name, r.message))),
+        }
+    }
+    if refusals.is_empty() { Ok(plans) } else { Err(Exit::BadInput.because(refusals.join("\n"))) }
+}
+
+fn next_directory(lab: &str) -> anyhow::Result<Utf8PathBuf> {
+    let parent = Utf8Path::new("highwater-runs").join(lab);
+    let free = (1..).map(|n| parent.join(format!("{n:03}"))).find(|dir| !dir.exists());
+    free.ok_or_else(|| anyhow::anyhow!("{parent} is full"))
+}
+
+fn node_record(lab: &Lab, substrate: &Substrate, nodes: &[(sim::Checkpoint, Vec<&Arm>)]) -> anyhow::Result<NodeRecord> {
+    let program = crate::provider::cache::hash_file(&substrate.programs.node)?;
+    let text = hex(&Sha256::digest(lab.text.as_bytes()));
+    let mut list = vec![
+        ("provider".to_owned(), "sim: one vCPU, instruction counting".to_owned()),
+        ("qemu".to_owned(), format!("{} {}", substrate.qemu.version, substrate.qemu.hash)),
+        ("kernel".to_owned(), format!("{} {}", substrate.kernel.release, substrate.kernel.hash)),
+        ("guest program".to_owned(), program),
+        ("lab".to_owned(), text),
+    ];
+    for (checkpoint, group) in nodes {
+        let arms: Vec<_> = group.iter().map(|a| a.name.as_str()).collect();
+        list.push((format!("booted memory of {}", arms.join(", ")), checkpoint.identity.memory.clone()));
+    }
+    let identity = hex(&Sha256::digest(serde_json::to_vec(&list)?));
+    let booted = nodes.iter().map(|(checkpoint, group)| BootedNode {
+        arms: group.iter().map(|a| a.name.clone()).collect(),
+        facts: checkpoint.facts.clone(),
+    });
+    Ok(NodeRecord { schema: SCHEMA, substrate: list, identity, nodes: booted.collect() })
+}
+
+fn substrate_error(error: SimError) -> anyhow::Error {
+    match &error {
+        SimError::Shape(_) => Exit::BadInput.because(error),
+        SimError::Machine(machine) => machine_exit(machine).because(error),
+        _ => Exit::Substrate.because(error),
+    }
+}
+
+fn machine_exit(error: &MachineError) -> Exit {
+    match error {
+        MachineError::Interrupted => Exit::Interrupted,
+        _ => Exit::Substrate,
+    }
+}
+
+/// Wall times: the only thing that differs between equal runs.
+#[derive(Debug)]
+struct Timing {
+    warm: bool,
+    parts: Vec<(&'static str, Duration)>,
+}
+
+impl Default for Timing {
+    fn default() -> Timing {
+        Timing { warm: true, parts: Vec::new() }
+    }
+}
+
+impl Timing {
+    fn add(&mut self, part: &'static str, took: Duration) {
+        self.parts.push((part, took));
+    }
+
+    fn json(&self, arms: &[drive::ArmTiming]) -> serde_json::Value {
+        let parts: serde_json::Map<_, _> =
+            self.parts.iter().map(|(name, took)| (format!("{name}Seconds"), took.as_secs_f64().into())).collect();
+        serde_json::json!({"schema": SCHEMA, "nothingBooted": self.warm, "parts": parts, "arms": arms})
+    }
+}

@@ -1,0 +1,120 @@
+//! Progress: a line per arm that moves on a terminal, plain lines elsewhere. All of it on stderr.
+
+use crate::lab::Arm;
+use crate::record::{EventKind, Frame, frames};
+use indicatif::{MultiProgress, ProgressBar, ProgressStyle};
+use std::io::IsTerminal;
+use std::time::Duration;
+
+/// The progress of a run.
+#[derive(Debug)]
+pub struct Progress {
+    terminal: bool,
+    preparing: ProgressBar,
+    arms: Vec<(String, ProgressBar)>,
+}
+
+impl Progress {
+    /// Shows nothing yet but the arms to come.
+    pub fn new(arms: &[&Arm]) -> Progress {
+        let terminal = std::io::stderr().is_terminal();
+        let bars = if terminal {
+            MultiProgress::new()
+        } else {
+            MultiProgress::with_draw_target(indicatif::ProgressDrawTarget::hidden())
+        };
+        let style = |template: &str| ProgressStyle::with_template(template).expect("the template is constant");
+        let preparing = bars.add(ProgressBar::new_spinner().with_style(style("{spinner:.cyan} {msg}")));
+        let width = arms.iter().map(|a| a.name.len()).max().unwrap_or(0);
+        let arms = arms.iter().map(|arm| {
+            let bar = ProgressBar::new_spinner().with_style(style("{spinner:.cyan} {prefix}  {msg} {elapsed:.dim}"));
+            bar.set_prefix(format!("{:width$}", arm.name));
+            (arm.name.clone(), bars.add(bar))
+        });
+        Progress { terminal, preparing, arms: arms.collect() }
+    }
+
+    /// Says what is being prepared.
+    pub fn say(&self, text: &str) {
+        if self.terminal {
+            self.preparing.enable_steady_tick(Duration::from_millis(100));
+            self.preparing.set_message(text.to_owned());
+        } else {
+            line(text);
+        }
+    }
+
+    /// An arm begins.
+    pub fn begin(&self, arm: usize) {
+        self.preparing.finish_and_clear();
+        self.arms[arm].1.enable_steady_tick(Duration::from_millis(100));
+        self.show(arm, "restore");
+    }
+
+    /// An arm has ended.
+    pub fn end(&self, arm: usize) {
+        self.show(arm, "done");
+        self.arms[arm].1.finish();
+    }
+
+    /// Follows the phases of an arm.
+    pub fn phases(&self, arm: usize) -> Phases<'_> {
+        Phases { progress: self, arm, pending: Vec::new() }
+    }
+
+    /// Takes the lines away; the result follows.
+    pub fn finish(&self) {
+        self.preparing.finish_and_clear();
+        self.arms.iter().for_each(|(_, bar)| bar.finish_and_clear());
+    }
+
+    fn show(&self, arm: usize, text: &str) {
+        let (name, bar) = &self.arms[arm];
+        bar.set_message(text.to_owned());
+        if !self.terminal {
+            line(&format!("{name}: {text}"));
+        }
+    }
+}
+
+#[expect(clippy::print_stderr, reason = "progress belongs to the command line")]
+fn line(text: &str) {
+    eprintln!("{text}");
+}
+
+/// Finds the phases in the output of a running guest.
+#[derive(Debug)]
+pub struct Phases<'a> {
+    progress: &'a Progress,
+    arm: usize,
+    pending: Vec<u8>,
+}
+
+impl Phases<'_> {
+    /// More output; it may begin and end inside a frame.
+    pub fn see(&mut self, new: &[u8]) {
+        self.pending.extend_from_slice(new);
+        let whole = whole(&self.pending);
+        for frame in frames(&self.pending[..whole]).flatten() {
+            if let Frame::Event(event) = frame
+                && let EventKind::PhaseStarted { phase } = event.kind
+            {
+                self.progress.show(self.arm, &phase);
+            }
+        }
+        self.pending.drain(..whole);
+    }
+}
+
+/// Bytes of the frames that are complete.
+fn whole(bytes: &[u8]) -> usize {
+    let mut end = 0;
+    while let Some(head) = bytes[end..].first_chunk::<4>() {
+        let next = end + 4 + u32::from_le_bytes(*head) as usize;
+        if next > bytes.len() {
+            break;
+        }
+        end = next;
+    }
+    end
+}

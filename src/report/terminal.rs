@@ -1,0 +1,84 @@
+//! The terminal's table of arms, claims beside them, and the verdict.
+
+use super::words::columns;
+use crate::lab::Lab;
+use crate::study::{ExpectationResult, LabResult, Standing};
+use comfy_table::{CellAlignment, Table};
+
+/// The result of a run as text.
+#[must_use]
+pub fn terminal(lab: &Lab, result: &LabResult) -> String {
+    let mut parts = vec![format!("{}\n{}", lab.name, words(&lab.question)), arms(lab, result)];
+    if !result.expectations.is_empty() {
+        parts.push(expectations(&result.expectations));
+    }
+    if !result.claims.is_empty() {
+        parts.push(claims(lab, result));
+    }
+    if let Some(arm) = &result.accepted {
+        parts.push(format!("accepted  {arm}: the first preferred arm that keeps every rule"));
+    }
+    parts.push(format!("{}  {}", result.conclusion, result.because));
+    parts.join("\n\n")
+}
+
+fn table() -> Table {
+    let mut table = Table::new();
+    table.load_style(comfy_table::presets::NOTHING);
+    table
+}
+
+/// Figures down, arms across: arms are few and figures many.
+fn arms(lab: &Lab, result: &LabResult) -> String {
+    let mut table = table();
+    let head = result.arms.iter().map(|a| if a.name == lab.baseline { format!("{} (base)", a.name) } else { a.name.clone() });
+    table.set_header(std::iter::once(String::new()).chain(head));
+    for column in columns(lab, result) {
+        table.add_row(std::iter::once(column.head.to_owned()).chain(column.cells));
+    }
+    for column in table.column_iter_mut().skip(1) {
+        column.set_cell_alignment(CellAlignment::Right);
+    }
+    table.trim_fmt()
+}
+
+fn expectations(list: &[ExpectationResult]) -> String {
+    let mut table = table();
+    table.set_header(["", "EXPECTED", "MEASURED", "WANTED", "MARGIN", "FALSE IN"]);
+    for e in list {
+        let margin = e.margin.map_or_else(|| "exact".to_owned(), |m| format!("{m:.1}x"));
+        let there = format!("{}: {}", e.false_in, e.measured_there);
+        table.add_row([standing(e.standing).to_owned(), e.say.clone(), e.measured.clone(), e.bound.clone(), margin, there]);
+    }
+    table.trim_fmt()
+}
+
+/// How an expectation fared, in a word.
+pub fn standing(standing: Standing) -> &'static str {
+    match standing {
+        Standing::Met => "met",
+        Standing::NotMet => "NOT MET",
+        Standing::Indistinct => "INDISTINCT",
+        Standing::Undecided => "undecided",
+        Standing::NotRun => "not run",
+    }
+}
+
+fn claims(lab: &Lab, result: &LabResult) -> String {
+    let mut table = table();
+    table.set_header(["CLAIMED", "LITERALLY", "LIKELY", "HERE"]);
+    for claim in &result.claims {
+        let or_dash = |text: &Option<String>| text.clone().unwrap_or_else(|| "-".to_owned());
+        table.add_row([claim.says.clone(), or_dash(&claim.literal), or_dash(&claim.likely), or_dash(&claim.here)]);
+    }
+    format!(
+        "claims of {} (scaled down here by {}; they decide nothing)\n{}",
+        words(&lab.source.name),
+        lab.scale.factor,
+        table.trim_fmt()
+    )
+}
+
+fn words(text: &str) -> String {
+    text.split_whitespace().collect::<Vec<_>>().join(" ")
+}
