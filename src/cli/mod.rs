@@ -4,6 +4,7 @@ mod clean;
 mod diff;
 mod doctor;
 mod exit;
+mod image;
 mod input;
 mod list;
 mod plan;
@@ -72,6 +73,8 @@ enum Command {
     },
     /// Compute what the kubelet writes for Pods, explain it, compare versions and configurations.
     Plan(Box<plan::Options>),
+    /// Build, list and prune node images: disks with a real kubelet for the providers on real Kubernetes.
+    Image(image::Args),
     /// Print a shell's completion script.
     Completions {
         /// The shell to complete for.
@@ -126,6 +129,7 @@ fn run(cli: Cli) -> anyhow::Result<Exit> {
         Command::Clean { cache } => clean::run(cache, json),
         Command::Doctor { kernel } => doctor::run(&kernel.into(), json),
         Command::Plan(options) => plan::run(&options, json),
+        Command::Image(args) => image::run(&args, json),
         Command::Completions { shell } => {
             use clap::CommandFactory;
             clap_complete::generate(shell, &mut Cli::command(), "highwater", &mut std::io::stdout());

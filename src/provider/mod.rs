@@ -2,6 +2,7 @@
 
 pub mod cache;
 pub mod doctor;
+pub mod image;
 pub mod interrupt;
 pub mod kernel;
 pub mod lease;

@@ -18,4 +18,6 @@ pub use error::{MachineError, Stage};
 pub use fork::{Fork, ForkInput, ForkOutput};
 pub use initramfs::build as build_initramfs;
 pub use process::run_with_deadline;
+pub(super) use process::{Process, StartError};
+pub(super) use qemu::in_path;
 pub use qemu::{Hardware, Qemu};

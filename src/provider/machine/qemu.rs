@@ -143,7 +143,8 @@ fn backend(id: &str, size: u64, path: &Path, share: &str) -> OsString {
     text
 }
 
-fn in_path(name: &std::ffi::OsStr) -> Option<PathBuf> {
+/// The program of this name in PATH, or at this path.
+pub fn in_path(name: &std::ffi::OsStr) -> Option<PathBuf> {
     let direct = Path::new(name);
     if direct.components().count() > 1 {
         return direct.is_file().then(|| direct.to_owned());

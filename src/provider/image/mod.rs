@@ -1,0 +1,51 @@
+//! Node images: a disk with a real kubelet and containerd, and the control plane that goes beside it, built from a pinned recipe.
+//!
+//! A recipe is data (`node-images/`): Go modules with their sums, Debian packages, files laid over the root file system. Built images
+//! sit in the cache under the hash of everything that went into them.
+
+mod build;
+mod debian;
+mod go;
+mod recipe;
+mod step;
+mod store;
+
+pub use build::{Options, build};
+pub use recipe::{Build, Command, Debian, Place, Recipe, RecipeError, VERSIONS};
+pub use step::StepError;
+pub use store::{Image, Manifest, Store};
+
+use std::path::PathBuf;
+
+/// Why an image could not be built or read.
+#[derive(Debug, thiserror::Error)]
+pub enum ImageError {
+    /// The recipe itself.
+    #[error(transparent)]
+    Recipe(#[from] RecipeError),
+    /// Tools of this machine are missing; all of them at once.
+    #[error("building a node image needs {}", .0.join("; "))]
+    Missing(Vec<String>),
+    /// A step of the build failed.
+    #[error(transparent)]
+    Step(#[from] StepError),
+    /// The user's own programs are incomplete.
+    #[error("{} lacks {}: put the programs of the release there, or leave --binaries away to build them", .dir.display(), .names.join(", "))]
+    Binaries {
+        /// The folder.
+        dir: PathBuf,
+        /// What is not in it.
+        names: Vec<String>,
+    },
+    /// Reading or writing a file.
+    #[error(transparent)]
+    Io(#[from] std::io::Error),
+    /// An image in the cache whose manifest cannot be read.
+    #[error("{}: {reason}; remove it with `highwater image prune --all`", .path.display())]
+    Manifest {
+        /// The manifest.
+        path: PathBuf,
+        /// Why.
+        reason: String,
+    },
+}
