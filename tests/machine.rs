@@ -1,5 +1,6 @@
 //! The deterministic machine with the real QEMU: exactness, memory, faults, and what a kill leaves behind.
 //!
+//! `HIGHWATER_TEST_KERNEL=VMLINUZ` and `HIGHWATER_TEST_MODULES=DIR` run them with another kernel, `HIGHWATER_QEMU` with another QEMU.
 //! Needs QEMU and the node programs (`cargo xtask build`); the kernel is fetched once into Cargo's folder for test files.
 
 #![allow(clippy::print_stdout, reason = "a test that cannot be tried here says so")]
@@ -32,7 +33,11 @@ fn lease() -> Lease {
 }
 
 fn substrate(lease: &Lease) -> Substrate {
-    Substrate::find(&KernelSource::Debian, &cache(), lease, &|_| {}).unwrap_or_else(|error| panic!("{error}"))
+    let kernel = std::env::var_os("HIGHWATER_TEST_KERNEL").map_or(KernelSource::Debian, |image| KernelSource::Files {
+        image: image.into(),
+        modules: std::env::var_os("HIGHWATER_TEST_MODULES").map(PathBuf::from),
+    });
+    Substrate::find(&kernel, &cache(), lease, &|_| {}).unwrap_or_else(|error| panic!("{error}"))
 }
 
 fn shape() -> Shape {
