@@ -34,13 +34,17 @@ impl Sampling {
             return Ok(());
         }
         let sampling = Arc::clone(self);
+        let (report, ready) = std::sync::mpsc::channel();
         let run = move || {
-            // The parent is real-time already; without this priority the readings would only be later.
-            _ = threads::become_realtime(threads::SAMPLER);
-            sampling.run(intervals);
+            let result = threads::become_realtime(threads::SAMPLER);
+            let realtime = result.is_ok();
+            _ = report.send(result);
+            if realtime {
+                sampling.run(intervals);
+            }
         };
         std::thread::Builder::new().name("sampler".into()).spawn(run).map_err(system("start the sampler"))?;
-        Ok(())
+        ready.recv().map_err(|_| GuestError::Panicked("sampler".to_owned()))?
     }
 
     fn run(&self, intervals: Intervals) {

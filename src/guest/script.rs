@@ -17,14 +17,15 @@ pub fn play(node: &mut Node, order: &Order) -> Result<(), GuestError> {
 
 fn play_phase(node: &mut Node, phase: &PhaseOrder) -> Result<(), GuestError> {
     let recorder = Arc::clone(&node.context.recorder);
-    let start_ns = recorder.now();
-    recorder.event_at(start_ns, EventKind::PhaseStarted { phase: phase.name.clone() });
     // Clients first: what is due while the actions run is due, and is refused where nothing listens yet.
     let mut loads = Loads::new()?;
     for load in &phase.load {
         let network = Arc::clone(node.pods[node.find(&load.pod, "load")?].network());
-        loads.start(load, &phase.name, start_ns, network, &recorder)?;
+        loads.prepare(load, &phase.name, network, &recorder)?;
     }
+    let start_ns = recorder.now();
+    recorder.event_at(start_ns, EventKind::PhaseStarted { phase: phase.name.clone() });
+    loads.set_off(start_ns);
     for action in &phase.actions {
         act(node, action)?;
     }
