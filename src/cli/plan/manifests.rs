@@ -153,7 +153,7 @@ impl Manifests {
         let mut problems = Problems::default();
         if kind.is_empty() {
             for (field, message) in pod.problems() {
-                problems.push(template.blame(field, message));
+                problems.push(template.nearest(&Path::from(field.as_str())).problem(&below(path, &field), message));
             }
             self.pods.push(pod);
             return problems.or(());
