@@ -142,8 +142,9 @@ fn devices_are_as_slow_as_their_profile_says() {
     let lease = lease();
     let facts = checkpoint(&lease).facts;
     let [swap, data] = &facts.devices[..] else { panic!("{facts:?}") };
-    assert!((100_000..130_000).contains(&swap.random_read_ns), "{swap:?}");
-    assert!((800_000..840_000).contains(&data.random_read_ns), "{data:?}");
+    // The profile's latency and the kernel's own path: 9 us with 6.1, about 125 us with 6.12.
+    assert!((100_000..240_000).contains(&swap.random_read_ns), "{swap:?}");
+    assert!((800_000..1_000_000).contains(&data.random_read_ns), "{data:?}");
     assert!((80_000_000..160_000_000).contains(&data.sequential_read_bps), "{data:?}");
 }
 

@@ -35,17 +35,6 @@ impl Exit {
         Ended { exit: self, message: error.to_string() }.into()
     }
 
-    /// Wraps an error of the provider with the code it stands for.
-    pub fn because_of_node(error: crate::provider::sim::SimError) -> anyhow::Error {
-        use crate::provider::{machine::MachineError, sim::SimError};
-        let exit = match &error {
-            SimError::Shape(_) => Exit::BadInput,
-            SimError::Machine(MachineError::Interrupted) => Exit::Interrupted,
-            _ => Exit::Substrate,
-        };
-        exit.because(error)
-    }
-
     /// Prints an error with its causes to stderr and gives the code it carries.
     #[expect(clippy::print_stderr, reason = "the one place where errors leave the program")]
     pub fn report(error: &anyhow::Error) -> Exit {
