@@ -4,6 +4,7 @@ mod clean;
 mod diff;
 mod doctor;
 mod exit;
+mod fidelity;
 mod image;
 mod input;
 mod list;
@@ -73,6 +74,8 @@ enum Command {
     },
     /// Compute what the kubelet writes for Pods, explain it, compare versions and configurations.
     Plan(Box<plan::Options>),
+    /// Run a lab's pods on a real kubelet and compare every byte it writes with the simulator's plan.
+    Fidelity(fidelity::Args),
     /// Build, list and prune node images: disks with a real kubelet for the providers on real Kubernetes.
     Image(image::Args),
     /// Print a shell's completion script.
@@ -129,6 +132,7 @@ fn run(cli: Cli) -> anyhow::Result<Exit> {
         Command::Clean { cache } => clean::run(cache, json),
         Command::Doctor { kernel } => doctor::run(&kernel.into(), json),
         Command::Plan(options) => plan::run(&options, json),
+        Command::Fidelity(args) => fidelity::run(&args, json),
         Command::Image(args) => image::run(&args, json),
         Command::Completions { shell } => {
             use clap::CommandFactory;

@@ -1,5 +1,6 @@
 //! Where a node comes from: the deterministic VM, leases of what was created, and clean-up.
 
+pub mod api;
 pub mod cache;
 pub mod doctor;
 pub mod image;
@@ -9,6 +10,7 @@ pub mod lease;
 pub mod machine;
 mod programs;
 pub mod sim;
+pub mod vm;
 
 pub use programs::{NodePrograms, ProgramError};
 

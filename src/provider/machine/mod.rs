@@ -21,3 +21,4 @@ pub use process::run_with_deadline;
 pub(super) use process::{Process, StartError};
 pub(super) use qemu::in_path;
 pub use qemu::{Hardware, Qemu};
+pub(super) use qmp::Monitor;

@@ -91,6 +91,25 @@ impl Monitor {
         }
     }
 
+    /// Saves (`migrate`) or restores (`migrate-incoming`) the state of a machine and waits until that is complete.
+    pub fn migrate(&mut self, command: &str, uri: &str) -> Result<(), MachineError> {
+        let events = json!({ "capabilities": [{ "capability": "events", "state": true }] });
+        self.execute("migrate-set-capabilities", events)?;
+        self.execute(command, json!({ "uri": uri }))?;
+        loop {
+            self.event("MIGRATION")?;
+            let answer = self.execute("query-migrate", json!({}))?;
+            match answer["status"].as_str() {
+                Some("completed") => return Ok(()),
+                Some("failed" | "cancelled") => {
+                    let reason = answer["error-desc"].as_str().unwrap_or("no reason given").to_owned();
+                    return Err(MachineError::Refused { command: command.to_owned(), reason });
+                }
+                _ => {}
+            }
+        }
+    }
+
     /// Waits for an event that has not been waited for before.
     pub fn event(&mut self, name: &str) -> Result<(), MachineError> {
         loop {

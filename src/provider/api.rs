@@ -1,0 +1,265 @@
+//! The Kubernetes API, for what a run needs of it. The only file that names kube.
+
+use k8s_openapi::api::core::v1::{Node, Pod, ServiceAccount};
+use kube::api::{Api, DeleteParams, ListParams, Patch, PatchParams, PostParams};
+use kube::config::{KubeConfigOptions, Kubeconfig};
+use kube::{Client, Config};
+use serde_json::{Value, json};
+use std::future::Future;
+use std::time::{Duration, Instant};
+use tokio::runtime::Runtime;
+
+/// The namespace that labs run in.
+const NAMESPACE: &str = "default";
+/// Between two looks at something that is awaited.
+const POLL: Duration = Duration::from_millis(300);
+
+/// Why the API did not do what was asked.
+#[derive(Debug, thiserror::Error)]
+pub enum ApiError {
+    /// The kubeconfig is not usable.
+    #[error("the kubeconfig cannot be used: {0}")]
+    Config(String),
+    /// A request failed.
+    #[error("{what}: {source}")]
+    Request {
+        /// What was asked for.
+        what: String,
+        /// Why.
+        source: Box<kube::Error>,
+    },
+    /// Something did not come about in time.
+    #[error("{what} within {} s; last seen: {seen}", .deadline.as_secs())]
+    Deadline {
+        /// What was awaited, as "X did not Y".
+        what: String,
+        /// How long it had.
+        deadline: Duration,
+        /// What the last look gave.
+        seen: String,
+    },
+    /// The runtime of the client.
+    #[error(transparent)]
+    Io(#[from] std::io::Error),
+}
+
+/// A cluster, spoken to by blocking calls.
+pub struct Cluster {
+    runtime: Runtime,
+    client: Client,
+}
+
+/// A pod as the API shows it.
+#[derive(Debug, Clone)]
+pub struct PodView(Pod);
+
+impl std::fmt::Debug for Cluster {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Cluster").finish_non_exhaustive()
+    }
+}
+
+impl Cluster {
+    /// Uses a kubeconfig; nothing is sent yet.
+    ///
+    /// # Errors
+    /// A kubeconfig that cannot be used.
+    pub fn new(kubeconfig: Value) -> Result<Cluster, ApiError> {
+        let bad = |e: &dyn std::fmt::Display| ApiError::Config(e.to_string());
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+        let kubeconfig: Kubeconfig = serde_json::from_value(kubeconfig).map_err(|e| bad(&e))?;
+        let client = runtime.block_on(async {
+            let config = Config::from_custom_kubeconfig(kubeconfig, &KubeConfigOptions::default()).await.map_err(|e| bad(&e))?;
+            Client::try_from(config).map_err(|e| bad(&e))
+        })?;
+        Ok(Cluster { runtime, client })
+    }
+
+    /// Waits until the API server says it is ready. `alive` is asked at each look and may give up early.
+    ///
+    /// # Errors
+    /// It is not ready in time; what `alive` says.
+    pub fn ready<E: From<ApiError>>(&self, deadline: Duration, mut alive: impl FnMut() -> Result<(), E>) -> Result<(), E> {
+        self.until("the API server did not get ready", deadline, || {
+            alive()?;
+            let answer = self.call(self.client.request_text(http::Request::get("/readyz").body(Vec::new()).unwrap_or_default()));
+            Ok(match answer {
+                Ok(_) => Ok(()),
+                Err(e) => Err(e.to_string()),
+            })
+        })
+    }
+
+    /// Gives the namespace its service account, which a controller would make; it mounts no token.
+    ///
+    /// # Errors
+    /// The API refuses it.
+    pub fn service_account(&self) -> Result<(), ApiError> {
+        let accounts: Api<ServiceAccount> = Api::namespaced(self.client.clone(), NAMESPACE);
+        let account = json!({
+            "apiVersion": "v1", "kind": "ServiceAccount", "metadata": { "name": "default" }, "automountServiceAccountToken": false,
+        });
+        let patch = Patch::Apply(account);
+        let done = self.call(accounts.patch("default", &PatchParams::apply("highwater"), &patch));
+        done.map(drop).map_err(request("making the default service account"))
+    }
+
+    /// Waits until a node is Ready and has said so at or after `since` (RFC 3339, in the node's own time).
+    ///
+    /// # Errors
+    /// It is not Ready in time; what `alive` says.
+    pub fn node_ready<E: From<ApiError>>(
+        &self,
+        name: &str,
+        since: &str,
+        deadline: Duration,
+        mut alive: impl FnMut() -> Result<(), E>,
+    ) -> Result<(), E> {
+        let nodes: Api<Node> = Api::all(self.client.clone());
+        self.until(&format!("node {name} did not get Ready"), deadline, || {
+            alive()?;
+            let seen = match self.call(nodes.get_opt(name)) {
+                Ok(None) => "it has not joined".to_owned(),
+                Ok(Some(node)) => match condition(&node, since) {
+                    None => return Ok(Ok(())),
+                    Some(message) => message,
+                },
+                Err(e) => e.to_string(),
+            };
+            Ok(Err(seen))
+        })
+    }
+
+    /// Creates a pod; `pod` is a v1 Pod.
+    ///
+    /// # Errors
+    /// It is no Pod, or the API refuses it.
+    pub fn create_pod(&self, pod: &Value) -> Result<(), ApiError> {
+        let name = pod["metadata"]["name"].as_str().unwrap_or_default();
+        let what = format!("creating pod {name}");
+        let pod: Pod = serde_json::from_value(pod.clone()).map_err(|e| ApiError::Config(format!("{what}: {e}")))?;
+        self.call(self.pods().create(&PostParams::default(), &pod)).map(drop).map_err(request(what))
+    }
+
+    /// Waits until each of these pods has all its regular containers and sidecars started, and returns all pods.
+    ///
+    /// # Errors
+    /// They do not run in time; what `alive` says.
+    pub fn pods_running<E: From<ApiError>>(
+        &self,
+        names: &[&str],
+        deadline: Duration,
+        mut alive: impl FnMut() -> Result<(), E>,
+    ) -> Result<Vec<PodView>, E> {
+        self.until("the pods did not start", deadline, || {
+            alive()?;
+            let pods = match self.call(self.pods().list(&ListParams::default())) {
+                Ok(list) => list.items.into_iter().map(PodView).collect::<Vec<_>>(),
+                Err(e) => return Ok(Err(e.to_string())),
+            };
+            let waiting = names.iter().filter_map(|name| match pods.iter().find(|pod| pod.name() == *name) {
+                None => Some(format!("{name}: not there")),
+                Some(pod) => pod.not_running().map(|why| format!("{name}: {why}")),
+            });
+            let waiting: Vec<_> = waiting.collect();
+            Ok(if waiting.is_empty() { Ok(pods) } else { Err(waiting.join("; ")) })
+        })
+    }
+
+    /// Changes the resources of a running pod in place.
+    ///
+    /// # Errors
+    /// The API refuses it.
+    pub fn resize(&self, name: &str, patch: &Value) -> Result<(), ApiError> {
+        let done = self.call(self.pods().patch_resize(name, &PatchParams::default(), &Patch::Strategic(patch)));
+        done.map(drop).map_err(request(format!("resizing pod {name}")))
+    }
+
+    /// Deletes a pod and does not wait.
+    ///
+    /// # Errors
+    /// The API refuses it.
+    pub fn delete_pod(&self, name: &str) -> Result<(), ApiError> {
+        let done = self.call(self.pods().delete(name, &DeleteParams::default().grace_period(0)));
+        done.map(drop).map_err(request(format!("deleting pod {name}")))
+    }
+
+    fn pods(&self) -> Api<Pod> {
+        Api::namespaced(self.client.clone(), NAMESPACE)
+    }
+
+    fn call<T>(&self, future: impl Future<Output = T>) -> T {
+        self.runtime.block_on(future)
+    }
+
+    /// Looks again and again until it finds what it wants.
+    fn until<T, E: From<ApiError>>(
+        &self,
+        what: &str,
+        deadline: Duration,
+        mut look: impl FnMut() -> Result<Result<T, String>, E>,
+    ) -> Result<T, E> {
+        let ends = Instant::now() + deadline;
+        loop {
+            let seen = match look()? {
+                Ok(found) => return Ok(found),
+                Err(seen) => seen,
+            };
+            if Instant::now() >= ends {
+                return Err(ApiError::Deadline { what: what.to_owned(), deadline, seen }.into());
+            }
+            self.call(tokio::time::sleep(POLL));
+        }
+    }
+}
+
+/// What a node's Ready condition complains of; nothing when it is True and no older than `since`.
+fn condition(node: &Node, since: &str) -> Option<String> {
+    let conditions = node.status.as_ref().and_then(|s| s.conditions.as_deref()).unwrap_or_default();
+    match conditions.iter().find(|c| c.type_ == "Ready") {
+        Some(ready) if ready.last_heartbeat_time.as_ref().is_none_or(|t| t.0.to_string().as_str() < since) => {
+            Some("its condition is from before the kubelet's start".to_owned())
+        }
+        Some(ready) if ready.status == "True" => None,
+        Some(ready) => Some(ready.message.clone().unwrap_or_default()),
+        None => Some("no Ready condition yet".to_owned()),
+    }
+}
+
+impl PodView {
+    /// The pod's name.
+    #[must_use]
+    pub fn name(&self) -> &str {
+        self.0.metadata.name.as_deref().unwrap_or_default()
+    }
+
+    /// The uid that the API server gave it.
+    #[must_use]
+    pub fn uid(&self) -> &str {
+        self.0.metadata.uid.as_deref().unwrap_or_default()
+    }
+
+    /// Why the pod does not count as running; nothing when it does.
+    fn not_running(&self) -> Option<String> {
+        let status = self.0.status.clone().unwrap_or_default();
+        let statuses: Vec<_> = status.container_statuses.into_iter().flatten().collect();
+        let wanted = self.0.spec.as_ref().map_or(0, |spec| spec.containers.len());
+        let started =
+            |s: &k8s_openapi::api::core::v1::ContainerStatus| s.state.as_ref().is_some_and(|state| state.running.is_some());
+        if statuses.len() == wanted && statuses.iter().all(started) {
+            return None;
+        }
+        let init = status.init_container_statuses.into_iter().flatten();
+        let waiting = statuses.iter().cloned().chain(init).find_map(|s| {
+            let waiting = s.state?.waiting?;
+            let reason = waiting.reason.unwrap_or_default();
+            Some(format!("{} {reason} {}", s.name, waiting.message.unwrap_or_default()))
+        });
+        Some(waiting.or(status.message).unwrap_or_else(|| status.phase.unwrap_or_else(|| "no status yet".to_owned())))
+    }
+}
+
+fn request(what: impl Into<String>) -> impl FnOnce(kube::Error) -> ApiError {
+    let what = what.into();
+    move |source| ApiError::Request { what, source: Box::new(source) }
+}

@@ -1,0 +1,220 @@
+//! The node: a throwaway VM with Debian, containerd and a kubelet that has not started yet, its checkpoint, and forks of it.
+
+use super::VmError;
+use super::channel::Channel;
+use crate::provider::FileError;
+use crate::provider::cache::{Cache, hex};
+use crate::provider::image::Image;
+use crate::provider::lease::Lease;
+use crate::provider::machine::{Monitor, Qemu, Stage, in_path, run_with_deadline};
+use fs_err as fs;
+use serde::Serialize;
+use serde_json::json;
+use sha2::{Digest, Sha256};
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::time::Duration;
+
+/// A node's files in the folder it runs in.
+const DISK: &str = "disk.qcow2";
+const SEED: &str = "seed.tar";
+const STATE: &str = "state";
+const PORT: &str = "port";
+
+/// From power-on to a running containerd. A minute alone on two cores; the compilers of a busy machine make it several.
+const BOOT: Duration = Duration::from_secs(15 * 60);
+/// Everything a run may do with the node.
+const LIFE: Duration = Duration::from_secs(3 * 60 * 60);
+/// One question to a node that is up.
+pub(super) const ANSWER: Duration = Duration::from_secs(180);
+
+/// What the hardware of a node is, and so what a checkpoint depends on beside its image.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct Shape {
+    /// RAM in bytes, of which the kernel takes a little: MemTotal is smaller.
+    pub memory: u64,
+    /// Bytes of each swap disk, in the order they are switched on.
+    pub swap: Vec<u64>,
+    /// Virtual processors.
+    pub processors: u8,
+    /// More of the kernel's command line.
+    pub kernel_arguments: Vec<String>,
+}
+
+/// A running node. Dropping it ends the VM.
+#[derive(Debug)]
+pub struct Node {
+    monitor: Monitor,
+    channel: Channel,
+}
+
+impl Shape {
+    /// The key of a checkpoint of this shape.
+    #[must_use]
+    pub fn key(&self, image: &Image, seed: &[u8], tools: &Tools) -> String {
+        let seed = hex(&Sha256::digest(seed));
+        let parts = json!({ "shape": self, "image": image.manifest.key, "seed": seed, "qemu": tools.qemu.hash, "format": 1 });
+        hex(&Sha256::digest(parts.to_string()))
+    }
+
+    /// The VM without what differs between boot and restore. Paths are relative to `dir`, where it runs.
+    fn command(&self, tools: &Tools, image: &Image, dir: &Path) -> Result<Command, VmError> {
+        let mut command = Command::new(&tools.qemu.program);
+        let stderr = fs::File::create(dir.join("qemu.stderr"))?.into_parts().0;
+        command.current_dir(dir).stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(stderr);
+        command.args(["-nodefaults", "-no-user-config", "-no-reboot", "-M", "pc", "-display", "none", "-qmp", "stdio"]);
+        // A plain old processor: without wide vectors there is nothing slow to emulate.
+        command.args(["-accel", "tcg,thread=multi,tb-size=1024", "-cpu", "Westmere"]);
+        command.args(["-smp", &self.processors.to_string(), "-m", &format!("{}M", self.memory >> 20)]);
+        command.args(["-chardev", "file,id=console,path=console.log", "-serial", "chardev:console"]);
+        command.arg("-kernel").arg(image.kernel()).arg("-initrd").arg(image.initrd());
+        let arguments = [
+            "root=/dev/vda rw console=ttyS0 net.ifnames=0 quiet systemd.show_status=0",
+            // A console with a getty hangs up whatever else writes to it.
+            "systemd.mask=serial-getty@ttyS0.service systemd.mask=getty@tty1.service",
+        ];
+        let arguments =
+            arguments.into_iter().chain(self.kernel_arguments.iter().map(String::as_str)).collect::<Vec<_>>().join(" ");
+        command.args(["-append", &arguments]);
+        // The state is thrown away with the run: nothing need reach the platters.
+        command.args(["-drive", &format!("file={DISK},if=virtio,format=qcow2,cache=unsafe")]);
+        command.args(["-drive", &format!("file={SEED},if=virtio,format=raw,readonly=on")]);
+        for number in 0..self.swap.len() {
+            command.args(["-drive", &format!("file={},if=virtio,format=raw,cache=unsafe", swap_file(number))]);
+        }
+        command.args(["-netdev", "user,id=net", "-device", "virtio-net-pci,netdev=net,romfile="]);
+        command.args(["-device", "virtio-rng-pci", "-device", "virtio-serial-pci"]);
+        command.args(["-chardev", &format!("socket,id=port,path={PORT},server=on,wait=off")]);
+        command.args(["-device", "virtserialport,chardev=port,name=highwater"]);
+        Ok(command)
+    }
+
+    fn swap_disks(&self, dir: &Path) -> Result<(), VmError> {
+        for (number, bytes) in self.swap.iter().enumerate() {
+            fs::File::create(dir.join(swap_file(number)))?.set_len(*bytes)?;
+        }
+        Ok(())
+    }
+}
+
+fn swap_file(number: usize) -> String {
+    format!("swap{number}.raw")
+}
+
+impl Node {
+    /// Boots a node up to a running containerd with its images imported and saves it into `dir`, which must be empty.
+    ///
+    /// # Errors
+    /// The VM does not boot in time or ends; the node refuses a step.
+    pub fn make_checkpoint(
+        shape: &Shape,
+        tools: &Tools,
+        image: &Image,
+        seed: &[u8],
+        dir: &Path,
+        lease: &Lease,
+        progress: &dyn Fn(&str),
+    ) -> Result<(), VmError> {
+        fs::write(dir.join(SEED), seed)?;
+        overlay(tools, &image.disk(), "raw", &dir.join(DISK))?;
+        shape.swap_disks(dir)?;
+        progress("booting the node");
+        let command = shape.command(tools, image, dir)?;
+        let monitor = Monitor::start(command, dir, lease, &[], Stage::Boot, BOOT)?;
+        let mut node = Node { monitor, channel: Channel::connect(&dir.join(PORT))? };
+        node.step("until systemctl is-active -q containerd; do sleep 0.5; done", BOOT)?;
+        progress("importing images");
+        node.step("ctr -n k8s.io images import --local /dev/vdb", ANSWER)?;
+        // The kubelet's program is then in the page cache of every fork.
+        node.step("kubelet --version && sync", ANSWER)?;
+        progress("saving the checkpoint");
+        node.save()?;
+        for number in 0..shape.swap.len() {
+            fs::remove_file(dir.join(swap_file(number)))?;
+        }
+        Ok(())
+    }
+
+    /// Starts a fork of a checkpoint in `dir`, which must be empty.
+    ///
+    /// # Errors
+    /// The checkpoint cannot be restored; the node does not answer.
+    pub fn fork(
+        shape: &Shape,
+        tools: &Tools,
+        image: &Image,
+        checkpoint: &Path,
+        dir: &Path,
+        lease: &Lease,
+    ) -> Result<Node, VmError> {
+        fs::copy(checkpoint.join(SEED), dir.join(SEED))?;
+        overlay(tools, &checkpoint.join(DISK), "qcow2", &dir.join(DISK))?;
+        shape.swap_disks(dir)?;
+        let mut command = shape.command(tools, image, dir)?;
+        fs::os::unix::fs::symlink(checkpoint.join(STATE), dir.join(STATE))?;
+        command.args(["-S", "-incoming", "defer"]);
+        let mut monitor = Monitor::start(command, dir, lease, &[], Stage::Restore, LIFE)?;
+        monitor.migrate("migrate-incoming", "exec:cat state")?;
+        monitor.execute("cont", json!({}))?;
+        monitor.enter(Stage::Run);
+        let mut node = Node { monitor, channel: Channel::connect(&dir.join(PORT))? };
+        // The node's clock stood still since the checkpoint.
+        let now = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).unwrap_or_default();
+        node.step(&format!("date -s @{} >/dev/null", now.as_secs()), ANSWER)?;
+        Ok(node)
+    }
+
+    /// Runs a script on the node.
+    ///
+    /// # Errors
+    /// A status other than 0, no answer before the deadline.
+    pub fn step(&mut self, script: &str, deadline: Duration) -> Result<String, VmError> {
+        Ok(self.channel.run(script, deadline)?)
+    }
+
+    /// Writes a file on the node.
+    ///
+    /// # Errors
+    /// As for [`Node::step`].
+    pub fn put(&mut self, path: &str, content: &str) -> Result<(), VmError> {
+        Ok(self.channel.put(path, content, ANSWER)?)
+    }
+
+    fn save(self) -> Result<(), VmError> {
+        let Node { mut monitor, channel } = self;
+        drop(channel);
+        monitor.enter(Stage::Save);
+        monitor.execute("stop", json!({}))?;
+        monitor.migrate("migrate", &format!("exec:cat > {STATE}"))?;
+        monitor.quit()?;
+        Ok(())
+    }
+}
+
+/// The programs of this machine that a node needs.
+#[derive(Debug, Clone)]
+pub struct Tools {
+    qemu: Qemu,
+    qemu_img: PathBuf,
+}
+
+impl Tools {
+    /// Finds them.
+    ///
+    /// # Errors
+    /// QEMU or qemu-img is not installed.
+    pub fn find(cache: &Cache) -> Result<Tools, VmError> {
+        Ok(Tools { qemu: Qemu::find(cache)?, qemu_img: in_path("qemu-img".as_ref()).ok_or(VmError::NoQemuImg)? })
+    }
+}
+
+/// Makes an empty overlay over a disk.
+fn overlay(tools: &Tools, base: &Path, format: &str, disk: &Path) -> Result<(), VmError> {
+    let mut command = Command::new(&tools.qemu_img);
+    command.args(["create", "-q", "-f", "qcow2", "-F", format, "-b"]).arg(base).arg(disk);
+    let output = run_with_deadline(&mut command, Duration::from_secs(60)).map_err(FileError::at(disk))?;
+    if output.status.success() {
+        return Ok(());
+    }
+    Err(VmError::Overlay(String::from_utf8_lossy(&output.stderr).trim().to_owned()))
+}
