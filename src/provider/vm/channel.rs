@@ -4,6 +4,7 @@
 
 use base64::{Engine, engine::general_purpose::STANDARD};
 use std::io::{BufRead, BufReader, Write};
+use std::os::fd::AsRawFd;
 use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
@@ -64,7 +65,10 @@ impl Channel {
     /// The socket cannot be connected.
     pub fn connect(path: &Path) -> Result<Channel, ChannelError> {
         let socket = |source| ChannelError::Socket { path: path.to_owned(), source };
-        let stream = UnixStream::connect(path).map_err(socket)?;
+        // A socket's path may have 108 bytes, and a cache folder may lie deep: go through a descriptor of its folder.
+        let folder = std::fs::File::open(path.parent().unwrap_or(Path::new("."))).map_err(socket)?;
+        let short = PathBuf::from(format!("/proc/self/fd/{}", folder.as_raw_fd())).join(path.file_name().unwrap_or_default());
+        let stream = UnixStream::connect(short).map_err(socket)?;
         // Ids differ between host processes, so an answer meant for an earlier one is never taken for ours.
         let next = u64::from(std::process::id()) << 32;
         Ok(Channel { path: path.to_owned(), reader: BufReader::new(stream), line: Vec::new(), next })
@@ -152,6 +156,7 @@ fn decode(text: &str) -> Option<Vec<u8>> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::os::fd::IntoRawFd;
     use std::os::unix::net::UnixListener;
     use std::process::Command;
 
@@ -195,6 +200,17 @@ mod tests {
             assert!(matches!(error, ChannelError::Deadline { .. }), "{error}");
             assert_eq!(channel.run("echo next", Duration::from_secs(20)).unwrap(), "next\n");
         });
+    }
+
+    #[test]
+    fn a_port_in_a_deep_folder_is_reached() {
+        let dir = tempfile::tempdir().unwrap();
+        let deep = dir.path().join("a".repeat(120));
+        std::fs::create_dir(&deep).unwrap();
+        // Bound as QEMU does, by a name relative to where it runs.
+        let bound = format!("/proc/self/fd/{}/port", std::fs::File::open(&deep).unwrap().into_raw_fd());
+        let _listener = UnixListener::bind(bound).unwrap();
+        Channel::connect(&deep.join("port")).unwrap();
     }
 
     #[test]
