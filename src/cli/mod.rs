@@ -4,6 +4,7 @@ mod clean;
 mod diff;
 mod doctor;
 mod exit;
+#[cfg(feature = "cluster")]
 mod fidelity;
 mod image;
 mod input;
@@ -75,6 +76,7 @@ enum Command {
     /// Compute what the kubelet writes for Pods, explain it, compare versions and configurations.
     Plan(Box<plan::Options>),
     /// Run a lab's pods on a real kubelet and compare every byte it writes with the simulator's plan.
+    #[cfg(feature = "cluster")]
     Fidelity(fidelity::Args),
     /// Build, list and prune node images: disks with a real kubelet for the providers on real Kubernetes.
     Image(image::Args),
@@ -132,6 +134,7 @@ fn run(cli: Cli) -> anyhow::Result<Exit> {
         Command::Clean { cache } => clean::run(cache, json),
         Command::Doctor { kernel } => doctor::run(&kernel.into(), json),
         Command::Plan(options) => plan::run(&options, json),
+        #[cfg(feature = "cluster")]
         Command::Fidelity(args) => fidelity::run(&args, json),
         Command::Image(args) => image::run(&args, json),
         Command::Completions { shell } => {

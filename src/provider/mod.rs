@@ -1,5 +1,6 @@
 //! Where a node comes from: the deterministic VM, leases of what was created, and clean-up.
 
+#[cfg(feature = "cluster")]
 pub mod api;
 pub mod cache;
 pub mod doctor;
@@ -10,6 +11,7 @@ pub mod lease;
 pub mod machine;
 mod programs;
 pub mod sim;
+#[cfg(feature = "cluster")]
 pub mod vm;
 
 pub use programs::{NodePrograms, ProgramError};

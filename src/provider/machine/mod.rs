@@ -21,4 +21,5 @@ pub use process::run_with_deadline;
 pub(super) use process::{Process, StartError};
 pub(super) use qemu::in_path;
 pub use qemu::{Hardware, Qemu};
+#[cfg(feature = "cluster")]
 pub(super) use qmp::Monitor;

@@ -7,6 +7,7 @@ use std::io::{BufRead, BufReader, Write};
 use std::os::fd::AsRawFd;
 use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::{Duration, Instant};
 
 /// Why a command on the node gave no answer, or a bad one.
@@ -49,6 +50,9 @@ pub enum ChannelError {
     },
 }
 
+/// How long the first question to a booting node waits.
+const FIRST_PATIENCE: Duration = Duration::from_secs(4);
+
 /// The host's end of the port.
 #[derive(Debug)]
 pub struct Channel {
@@ -63,15 +67,39 @@ impl Channel {
     ///
     /// # Errors
     /// The socket cannot be connected.
-    pub fn connect(path: &Path) -> Result<Channel, ChannelError> {
+    fn connect(path: &Path) -> Result<Channel, ChannelError> {
         let socket = |source| ChannelError::Socket { path: path.to_owned(), source };
         // A socket's path may have 108 bytes, and a cache folder may lie deep: go through a descriptor of its folder.
         let folder = std::fs::File::open(path.parent().unwrap_or(Path::new("."))).map_err(socket)?;
         let short = PathBuf::from(format!("/proc/self/fd/{}", folder.as_raw_fd())).join(path.file_name().unwrap_or_default());
         let stream = UnixStream::connect(short).map_err(socket)?;
-        // Ids differ between host processes, so an answer meant for an earlier one is never taken for ours.
-        let next = u64::from(std::process::id()) << 32;
+        // Ids differ between connections, so an answer meant for an earlier one is never taken for ours.
+        static CONNECTIONS: AtomicU32 = AtomicU32::new(0);
+        let connection = CONNECTIONS.fetch_add(1, Ordering::Relaxed);
+        let next = u64::from(std::process::id()) << 32 | u64::from(connection) << 16;
         Ok(Channel { path: path.to_owned(), reader: BufReader::new(stream), line: Vec::new(), next })
+    }
+
+    /// Connects again and again until the node's end answers.
+    ///
+    /// QEMU 7.2 never delivers what was sent over a connection that is older than the guest's opening of the port; a connection made
+    /// later is answered at once. So a node that is still booting is asked with ever more patience, each time anew.
+    ///
+    /// # Errors
+    /// No answer before the deadline; the VM ended.
+    pub fn open(path: &Path, deadline: Duration) -> Result<Channel, ChannelError> {
+        let ends = Instant::now() + deadline;
+        let mut patience = FIRST_PATIENCE;
+        loop {
+            let mut channel = Channel::connect(path)?;
+            let left = ends.saturating_duration_since(Instant::now());
+            match channel.run("true", patience.min(left)) {
+                Ok(_) => return Ok(channel),
+                Err(ChannelError::Deadline { .. }) if left > patience => patience += patience / 2,
+                Err(ChannelError::Deadline { what, .. }) => return Err(ChannelError::Deadline { what, deadline }),
+                Err(error) => return Err(error),
+            }
+        }
     }
 
     /// Runs a script and returns what it printed.

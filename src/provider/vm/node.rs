@@ -69,7 +69,7 @@ impl Shape {
         command.args(["-chardev", "file,id=console,path=console.log", "-serial", "chardev:console"]);
         command.arg("-kernel").arg(image.kernel()).arg("-initrd").arg(image.initrd());
         let arguments = [
-            "root=/dev/vda rw console=ttyS0 net.ifnames=0 quiet systemd.show_status=0",
+            "root=/dev/vda rw console=ttyS0 net.ifnames=0 mitigations=off quiet systemd.show_status=0",
             // A console with a getty hangs up whatever else writes to it.
             "systemd.mask=serial-getty@ttyS0.service systemd.mask=getty@tty1.service",
         ];
@@ -121,7 +121,7 @@ impl Node {
         progress("booting the node");
         let command = shape.command(tools, image, dir)?;
         let monitor = Monitor::start(command, dir, lease, &[], Stage::Boot, BOOT)?;
-        let mut node = Node { monitor, channel: Channel::connect(&dir.join(PORT))? };
+        let mut node = Node { monitor, channel: Channel::open(&dir.join(PORT), BOOT)? };
         node.step("until systemctl is-active -q containerd; do sleep 0.5; done", BOOT)?;
         progress("importing images");
         node.step("ctr -n k8s.io images import --local /dev/vdb", ANSWER)?;
@@ -157,7 +157,7 @@ impl Node {
         monitor.migrate("migrate-incoming", "exec:cat state")?;
         monitor.execute("cont", json!({}))?;
         monitor.enter(Stage::Run);
-        let mut node = Node { monitor, channel: Channel::connect(&dir.join(PORT))? };
+        let mut node = Node { monitor, channel: Channel::open(&dir.join(PORT), ANSWER)? };
         // The node's clock stood still since the checkpoint.
         let now = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).unwrap_or_default();
         node.step(&format!("date -s @{} >/dev/null", now.as_secs()), ANSWER)?;
