@@ -77,10 +77,21 @@ impl Chart<'_> {
             let end = self.phases.get(i + 1).map_or(self.end_ns, |next| next.1);
             let (from, to) = (x(*start), x(end));
             let class = if i % 2 == 1 { "band odd" } else { "band" };
-            let _ = write!(svg, r#"<rect class="{class}" x="{from:.1}" y="{up}" width="{:.1}" height="{:.1}"/>"#, to - from, self.height);
+            let _ = write!(
+                svg,
+                r#"<rect class="{class}" x="{from:.1}" y="{up}" width="{:.1}" height="{:.1}"/>"#,
+                to - from,
+                self.height
+            );
             // A phase that is too narrow for its name keeps it as a tooltip only.
             let label = if to - from > name.len() as f64 * 7.0 + 8.0 { name.as_str() } else { "" };
-            let _ = write!(svg, r#"<text class="phase" x="{:.1}" y="12">{}<title>{}</title></text>"#, from + 4.0, escape(label), escape(name));
+            let _ = write!(
+                svg,
+                r#"<text class="phase" x="{:.1}" y="12">{}<title>{}</title></text>"#,
+                from + 4.0,
+                escape(label),
+                escape(name)
+            );
         }
         for value in ticks(self.top, 3) {
             let _ = write!(
@@ -195,7 +206,13 @@ pub fn spreads(title: &str, list: &[Spread], say: fn(f64) -> String) -> String {
     }
     for (i, spread) in list.iter().enumerate() {
         let y = i as f64 * row + row / 2.0;
-        let _ = write!(svg, r#"<text class="name" x="{:.0}" y="{:.1}" text-anchor="end">{}</text>"#, left - 12.0, y + 4.0, escape(&spread.name));
+        let _ = write!(
+            svg,
+            r#"<text class="name" x="{:.0}" y="{:.1}" text-anchor="end">{}</text>"#,
+            left - 12.0,
+            y + 4.0,
+            escape(&spread.name)
+        );
         match spread.range {
             Some((a, b)) => {
                 let _ = write!(
@@ -210,14 +227,20 @@ pub fn spreads(title: &str, list: &[Spread], say: fn(f64) -> String) -> String {
                 );
             }
             None => {
-                let _ = write!(svg, r#"<text class="note" x="{:.0}" y="{:.1}">{}</text>"#, left + 4.0, y + 4.0, escape(&spread.note));
+                let _ =
+                    write!(svg, r#"<text class="note" x="{:.0}" y="{:.1}">{}</text>"#, left + 4.0, y + 4.0, escape(&spread.note));
             }
         }
         for (j, (label, ns)) in spread.points.iter().enumerate() {
             let (at, text) = (x(*ns), format!("{label} {}", say(*ns)));
             let radius = if j == 0 { 6 } else { 4 };
             let _ = write!(svg, r#"<circle class="dot {}" cx="{at:.1}" cy="{y:.1}" r="{radius}"/>"#, spread.class);
-            let _ = write!(svg, r#"<text class="value" x="{at:.1}" y="{:.1}" text-anchor="middle">{}</text>"#, y - 10.0, escape(&text));
+            let _ = write!(
+                svg,
+                r#"<text class="value" x="{at:.1}" y="{:.1}" text-anchor="middle">{}</text>"#,
+                y - 10.0,
+                escape(&text)
+            );
         }
     }
     svg.push_str("</svg>");

@@ -1,8 +1,14 @@
 //! What a person reads: terminal tables and the self-contained HTML report.
 
+mod chart;
+mod figures;
+mod headline;
+mod ledger;
+mod page;
 mod terminal;
 mod words;
 
+pub use page::html;
 pub use terminal::terminal;
 
 use crate::lab::Lab;
@@ -24,17 +30,4 @@ pub struct Subject<'a> {
     pub plans: &'a [(String, Plan)],
     /// Snapshots by arm.
     pub ledgers: &'a [(String, Vec<LedgerSnapshot>)],
-}
-
-/// Why there is no page.
-#[derive(Debug, thiserror::Error)]
-#[error("the report cannot be written: {0}")]
-pub struct ReportError(String);
-
-/// The page.
-///
-/// # Errors
-/// [`ReportError`].
-pub fn html(_subject: &Subject<'_>) -> Result<String, ReportError> {
-    Ok(String::new())
 }

@@ -17,7 +17,7 @@ mod window;
 pub use arm::{Records, study_arm};
 pub use conclude::{Conclusion, conclude};
 pub use curves::{BUCKETS, Curve, Curves, curves};
-pub use figure::{Figure, figure};
+pub use figure::{Figure, figure, say};
 pub use result::{
     ArmResult, CgroupResult, ClaimResult, Distribution, ExpectationResult, Holds, Kill, LabResult, LedgerResult, LifeResult,
     LoadResult, PhaseResult, RuleResult, Standing,

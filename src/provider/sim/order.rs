@@ -305,12 +305,12 @@ mod tests {
         let order = order(&lab, arm, &plan_of(arm)).unwrap();
         let server = &order.pods[0].containers[0];
         let write = |file: &str| server.writes.iter().find(|w| w.file == file).map(|w| w.value.as_str());
-        assert_eq!(write("memory.max"), Some("59768832"));
+        assert_eq!(write("memory.max"), Some("25165824"));
         assert_eq!(write("memory.swap.max"), Some("max"));
         let probe = server.readiness.as_ref().unwrap();
         assert_eq!((probe.period_s, probe.timeout_s, probe.failure_threshold), (1, 1, 3));
         assert_eq!(probe.kind, ProbeKind::Http { path: "/health".into(), port: 8000 });
-        assert_eq!(order.phases[1].load[0].arrivals.len(), 24);
+        assert_eq!(order.phases[1].load[0].arrivals.len(), 20);
         assert!(order.cgroups.iter().any(|c| c.role == Role::Kubepods));
     }
 }

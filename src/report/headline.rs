@@ -1,0 +1,71 @@
+//! The sentence that answers the lab's question with this run's figures.
+
+use super::words::busiest;
+use crate::lab::{Lab, MetricName, MetricRef, Unit};
+use crate::study::{ArmResult, LabResult, figure, say};
+
+/// The answer, in one or two sentences.
+#[must_use]
+pub fn headline(lab: &Lab, result: &LabResult) -> String {
+    if result.arms.iter().any(|a| !a.whole.loads.is_empty()) { served(lab, result) } else { controlled(lab, result) }
+}
+
+/// Labs with requests: who was served, how fast, who died.
+fn served(lab: &Lab, result: &LabResult) -> String {
+    let phase = busiest(result);
+    let p50 = |arm: &ArmResult| {
+        let name = MetricName::LatencyP50;
+        figure(arm, &MetricRef { arm: None, name, phase: phase.clone(), pod: None, container: None, load: None, file: None })
+            .number()
+    };
+    let base = result.arms.iter().find(|a| a.name == lab.baseline);
+    let clause = |arm: &ArmResult| {
+        let load = arm.whole.load(None);
+        let (ok, due) = load.map_or((0, 0), |l| (l.ok(), l.due));
+        let mut text = match ok {
+            0 => format!("with {} not one of {due} requests was answered", arm.name),
+            ok if ok == due => format!("with {} all {due} requests were answered", arm.name),
+            ok => format!("with {} {ok} of {due} requests were answered", arm.name),
+        };
+        match (p50(arm), base.and_then(p50)) {
+            (Some(own), Some(base)) if arm.name != lab.baseline && base > 0.0 => {
+                text += &format!(", {} as slowly at the median", times(own / base));
+            }
+            (Some(own), _) => text += &format!(" in {} at the median", say(own, Unit::Time)),
+            _ => {}
+        }
+        match arm.kills.len() {
+            0 => text,
+            1 => text + ", and the OOM killer struck once",
+            n => text + &format!(", and the OOM killer struck {n} times"),
+        }
+    };
+    let mut sentence = result.arms.iter().map(clause).collect::<Vec<_>>().join("; ");
+    if let Some(first) = sentence.get_mut(..1) {
+        first.make_ascii_uppercase();
+    }
+    sentence + "."
+}
+
+/// Labs about control files: do they say what the kubelet writes?
+fn controlled(lab: &Lab, result: &LabResult) -> String {
+    let evidence = || result.arms.iter().flat_map(|a| &a.phases).filter_map(|p| p.ledger.as_ref()).map(|l| &l.evidence);
+    let (compared, drifted) = (evidence().map(|e| e.compared).sum::<usize>(), evidence().map(|e| e.drifts.len()).sum::<usize>());
+    let mut versions: Vec<_> = lab.arms.iter().map(|a| a.node.kubernetes.as_str()).collect();
+    versions.sort_unstable();
+    versions.dedup();
+    let kubelet = format!("the kubelet of Kubernetes {} writes", versions.join(" and "));
+    match drifted {
+        0 => format!("All {compared} control files of {} arms say exactly what {kubelet}.", result.arms.len()),
+        1 => format!("One of {compared} control files does not say what {kubelet}."),
+        n => format!("{n} of {compared} control files do not say what {kubelet}."),
+    }
+}
+
+fn times(factor: f64) -> String {
+    match factor {
+        f if f >= 10.0 => format!("{f:.0} times"),
+        f if f >= 0.995 => format!("{f:.1} times"),
+        f => format!("{f:.2} times"),
+    }
+}
