@@ -49,8 +49,8 @@ pub struct Chart<'a> {
     pub levels: Vec<Level>,
     /// Moments.
     pub moments: Vec<Moment>,
-    /// Phases: name and start.
-    pub phases: &'a [(String, u64)],
+    /// Phases: name, start and end.
+    pub phases: &'a [(String, u64, u64)],
     /// End of the time axis.
     pub end_ns: u64,
     /// Top of the value axis.
@@ -59,6 +59,8 @@ pub struct Chart<'a> {
     pub height: f64,
     /// Says a value with its unit.
     pub say: fn(f64) -> String,
+    /// Whether values are bytes, whose round numbers are powers of two.
+    pub binary: bool,
     /// Whether the time axis is written below.
     pub axis: bool,
 }
@@ -73,9 +75,8 @@ impl Chart<'_> {
         let y = |value: f64| up + self.height * (1.0 - (value / self.top.max(f64::MIN_POSITIVE)).min(1.0));
         let base = up + self.height;
         let mut svg = format!(r#"<svg viewBox="0 0 {WIDTH} {total:.0}" role="img" aria-label="{}">"#, escape(&self.title));
-        for (i, (name, start)) in self.phases.iter().enumerate() {
-            let end = self.phases.get(i + 1).map_or(self.end_ns, |next| next.1);
-            let (from, to) = (x(*start), x(end));
+        for (i, (name, start, end)) in self.phases.iter().enumerate() {
+            let (from, to) = (x(*start), x(*end));
             let class = if i % 2 == 1 { "band odd" } else { "band" };
             let _ = write!(
                 svg,
@@ -93,7 +94,7 @@ impl Chart<'_> {
                 escape(name)
             );
         }
-        for value in ticks(self.top, 3) {
+        for value in if self.binary { binary_ticks(self.top) } else { ticks(self.top, 3) } {
             let _ = write!(
                 svg,
                 r#"<line class="grid" x1="{LEFT}" x2="{:.0}" y1="{2:.1}" y2="{2:.1}"/><text class="tick" x="{:.0}" y="{3:.1}" text-anchor="end">{4}</text>"#,
@@ -155,7 +156,10 @@ fn path(series: &Series, x: &impl Fn(u64) -> f64, y: &impl Fn(f64) -> f64, base:
     if series.filled {
         let last = series.points.last().map_or(*first, |p| p.0);
         let area = format!("{d}L{:.1} {base:.1}L{:.1} {base:.1}Z", x(last), x(*first));
-        format!(r#"<path class="area {class}" d="{area}"><title>{name}</title></path><path class="line {class}" d="{d}"/>"#)
+        // The mask hides what is stacked behind, so that colours do not mix.
+        format!(
+            r#"<path class="mask" d="{area}"/><path class="area {class}" d="{area}"><title>{name}</title></path><path class="line {class}" d="{d}"/>"#
+        )
     } else {
         format!(r#"<path class="line {class}" d="{d}"><title>{name}</title></path>"#)
     }
@@ -188,7 +192,7 @@ pub fn spreads(title: &str, list: &[Spread], say: fn(f64) -> String) -> String {
     }
     let (from, to) = ((low.max(1.0)).log10() - 0.08, high.max(1.0).log10() + 0.12);
     let x = |ns: f64| left + (WIDTH - left - 60.0) * (ns.max(1.0).log10() - from) / (to - from).max(0.01);
-    let height = list.len() as f64 * row;
+    let (up, height) = (12.0, list.len() as f64 * row + 12.0);
     let mut svg = format!(r#"<svg viewBox="0 0 {WIDTH} {:.0}" role="img" aria-label="{}">"#, height + 30.0, escape(title));
     for decade in (from.floor() as i32)..=(to.ceil() as i32) {
         for step in [1.0, 2.0, 5.0] {
@@ -205,7 +209,7 @@ pub fn spreads(title: &str, list: &[Spread], say: fn(f64) -> String) -> String {
         }
     }
     for (i, spread) in list.iter().enumerate() {
-        let y = i as f64 * row + row / 2.0;
+        let y = up + i as f64 * row + row / 2.0;
         let _ = write!(
             svg,
             r#"<text class="name" x="{:.0}" y="{:.1}" text-anchor="end">{}</text>"#,
@@ -255,7 +259,13 @@ fn ticks(top: f64, about: usize) -> Vec<f64> {
     let raw = top / about as f64;
     let power = 10f64.powf(raw.log10().floor());
     let step = [1.0, 2.0, 2.5, 5.0, 10.0].iter().map(|f| f * power).find(|s| *s >= raw).unwrap_or(raw);
-    (0..).map(|i| i as f64 * step).take_while(|v| *v <= top * 1.0001).collect()
+    (0..).map(|i| f64::from(i) * step).take_while(|v| *v <= top * 1.0001).collect()
+}
+
+/// Powers of two from 0 to the top, two to four of them.
+fn binary_ticks(top: f64) -> Vec<f64> {
+    let step = 2f64.powf((top.max(1.0) / 2.0).log2().floor());
+    (0..).map(|i| f64::from(i) * step).take_while(|v| *v <= top * 1.0001).collect()
 }
 
 /// The smallest round top above a value, in steps that suit powers of two.
@@ -287,6 +297,7 @@ mod tests {
         assert_eq!(ticks(61.3, 8), [0.0, 10.0, 20.0, 30.0, 40.0, 50.0, 60.0]);
         assert_eq!(binary_top(80.0), 80.0);
         assert_eq!(binary_top(81.0), 96.0);
+        assert_eq!(binary_ticks(96.0), [0.0, 32.0, 64.0, 96.0]);
     }
 
     #[test]
@@ -296,11 +307,12 @@ mod tests {
             series: vec![],
             levels: vec![],
             moments: vec![Moment { label: "<script>".into(), at_ns: 1 }],
-            phases: &[("<p>".into(), 0)],
+            phases: &[("<p>".into(), 0, 10)],
             end_ns: 10,
             top: 1.0,
             height: 100.0,
             say: |v| v.to_string(),
+            binary: false,
             axis: true,
         };
         let svg = chart.svg();

@@ -72,6 +72,7 @@ pub fn memory(subject: &Subject<'_>) -> Vec<Figure> {
                 top,
                 height: 120.0,
                 say: bytes,
+                binary: true,
                 axis: i == last,
             };
             Figure { title: result.name.clone(), class: class(index(subject, &result.name)), svg: chart.svg() }
@@ -95,17 +96,18 @@ pub fn overlays(subject: &Subject<'_>) -> Vec<Figure> {
             })
             .collect();
         let top = series.iter().flat_map(|s| &s.points).map(|p| p.1).fold(0.0, f64::max);
-        let phases = subject.result.arms.first().map(phases).unwrap_or_default();
         let chart = Chart {
             title: format!("{title} of every arm over time"),
             series,
             levels: vec![],
             moments: vec![],
-            phases: &phases,
+            // Arms end their phases at different moments, so none of them is drawn here.
+            phases: &[],
             end_ns,
             top: top * 1.1,
             height: 110.0,
             say,
+            binary: false,
             axis: true,
         };
         (top > 0.0).then(|| Figure { title: title.to_owned(), class: String::new(), svg: chart.svg() })
@@ -155,8 +157,8 @@ fn index(subject: &Subject<'_>, name: &str) -> usize {
     subject.result.arms.iter().position(|a| a.name == name).unwrap_or(0)
 }
 
-fn phases(arm: &ArmResult) -> Vec<(String, u64)> {
-    arm.phases.iter().map(|p| (p.name.clone(), p.start_ns)).collect()
+fn phases(arm: &ArmResult) -> Vec<(String, u64, u64)> {
+    arm.phases.iter().map(|p| (p.name.clone(), p.start_ns, p.end_ns)).collect()
 }
 
 /// All pods together, point by point.

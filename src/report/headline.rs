@@ -19,18 +19,22 @@ fn served(lab: &Lab, result: &LabResult) -> String {
             .number()
     };
     let base = result.arms.iter().find(|a| a.name == lab.baseline);
-    let clause = |arm: &ArmResult| {
+    let clause = |(i, arm): (usize, &ArmResult)| {
         let load = arm.whole.load(None);
         let (ok, due) = load.map_or((0, 0), |l| (l.ok(), l.due));
+        // The first clause introduces the requests, the others only count them.
+        let requests = if i == 0 { " requests" } else { "" };
         let mut text = match ok {
-            0 => format!("with {} not one of {due} requests was answered", arm.name),
-            ok if ok == due => format!("with {} all {due} requests were answered", arm.name),
-            ok => format!("with {} {ok} of {due} requests were answered", arm.name),
+            0 => format!("with {} none of {due}{requests} was answered", arm.name),
+            ok if ok == due => format!("with {} all {due}{requests} were answered", arm.name),
+            ok => format!("with {} {ok} of {due}{requests} were answered", arm.name),
         };
         match (p50(arm), base.and_then(p50)) {
-            (Some(own), Some(base)) if arm.name != lab.baseline && base > 0.0 => {
-                text += &format!(", {} as slowly at the median", times(own / base));
-            }
+            (Some(own), Some(base)) if arm.name != lab.baseline && base > 0.0 => match own / base {
+                f if (0.95..1.05).contains(&f) => text += ", as quickly",
+                f if f < 1.0 => text += &format!(", {} as quickly at the median", times(1.0 / f)),
+                f => text += &format!(", {} as slowly at the median", times(f)),
+            },
             (Some(own), _) => text += &format!(" in {} at the median", say(own, Unit::Time)),
             _ => {}
         }
@@ -40,7 +44,7 @@ fn served(lab: &Lab, result: &LabResult) -> String {
             n => text + &format!(", and the OOM killer struck {n} times"),
         }
     };
-    let mut sentence = result.arms.iter().map(clause).collect::<Vec<_>>().join("; ");
+    let mut sentence = result.arms.iter().enumerate().map(clause).collect::<Vec<_>>().join("; ");
     if let Some(first) = sentence.get_mut(..1) {
         first.make_ascii_uppercase();
     }
@@ -65,7 +69,6 @@ fn controlled(lab: &Lab, result: &LabResult) -> String {
 fn times(factor: f64) -> String {
     match factor {
         f if f >= 10.0 => format!("{f:.0} times"),
-        f if f >= 0.995 => format!("{f:.1} times"),
-        f => format!("{f:.2} times"),
+        f => format!("{f:.1} times"),
     }
 }
