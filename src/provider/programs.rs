@@ -1,4 +1,4 @@
-//! The two programs that run inside a node, and where they are found.
+//! The programs a node is made of beside QEMU and the kernel, and where they are found.
 
 use std::path::{Path, PathBuf};
 
@@ -12,6 +12,8 @@ pub struct NodePrograms {
     pub init: PathBuf,
     /// The guest program, given to every fork.
     pub node: PathBuf,
+    /// A library that QEMU is started with: it stops the wall clock (see node-images/sim-clock.rs).
+    pub clock: PathBuf,
 }
 
 /// Why the node programs cannot be used.
@@ -56,8 +58,12 @@ impl NodePrograms {
         // A debug build leaves dynamic programs of the same names beside the executable; the last folder may still have the right ones.
         let mut unfit = None;
         for dir in dirs {
-            let programs = NodePrograms { init: dir.join("highwater-init"), node: dir.join("highwater-node") };
-            if !programs.init.is_file() || !programs.node.is_file() {
+            let programs = NodePrograms {
+                init: dir.join("highwater-init"),
+                node: dir.join("highwater-node"),
+                clock: dir.join("libhighwater_clock.so"),
+            };
+            if ![&programs.init, &programs.node, &programs.clock].into_iter().all(|file| file.is_file()) {
                 continue;
             }
             match check_static(&programs.init).and_then(|()| check_static(&programs.node)) {

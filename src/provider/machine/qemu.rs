@@ -13,6 +13,9 @@ pub const CONSOLE: &str = "console.log";
 /// QEMU's stderr in the working directory of a machine.
 pub const STDERR: &str = "qemu.stderr";
 
+/// The preloaded library in the working directory of a machine.
+pub const PRELOAD: &str = "preload.so";
+
 /// A QEMU system emulator for x86-64.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Qemu {
@@ -22,6 +25,8 @@ pub struct Qemu {
     pub version: String,
     /// SHA-256 of the program.
     pub hash: String,
+    /// A library to start it with; without the one that stops its wall clock, runs under memory pressure are not exact.
+    pub preload: Option<PathBuf>,
 }
 
 /// What a machine is made of; equal at boot and at every fork.
@@ -66,7 +71,7 @@ impl Qemu {
         let hash = cache.hash(&program)?;
         let memo = cache.root().join("hashes").join(format!("version-{hash}"));
         if let Ok(version) = std::fs::read_to_string(&memo) {
-            return Ok(Qemu { program, version, hash });
+            return Ok(Qemu { program, version, hash, preload: None });
         }
         let output = super::run_with_deadline(Command::new(&program).arg("--version"), Duration::from_secs(20));
         let output = output.map_err(|e| if e.kind() == io::ErrorKind::NotFound { missing() } else { bad(e.to_string()) })?;
@@ -82,7 +87,7 @@ impl Qemu {
             return Err(bad(format!("--version does not name QEMU ({})", said.lines().next().unwrap_or("no output"))));
         }
         _ = std::fs::write(&memo, &version);
-        Ok(Qemu { program, version, hash })
+        Ok(Qemu { program, version, hash, preload: None })
     }
 
     /// The command of a machine, working in `dir`; the shared memory is an inherited descriptor. The monitor is on stdin and stdout.
@@ -91,6 +96,11 @@ impl Qemu {
         let stderr = dir.join(STDERR);
         let stderr = std::fs::File::create(&stderr).map_err(crate::provider::FileError::at(stderr))?;
         command.current_dir(dir).stdin(std::process::Stdio::piped()).stdout(std::process::Stdio::piped()).stderr(stderr);
+        if let Some(library) = &self.preload {
+            // By a name without blanks or colons, which would end it; the loader looks from the working directory.
+            std::os::unix::fs::symlink(library, dir.join(PRELOAD)).map_err(crate::provider::FileError::at(dir.join(PRELOAD)))?;
+            command.env("LD_PRELOAD", Path::new(".").join(PRELOAD));
+        }
         command.args(hardware.arguments());
         let (path, share) = match ram {
             Ram::Shared(path) => (path, "on"),

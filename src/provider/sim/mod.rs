@@ -94,7 +94,8 @@ impl Substrate {
     /// [`SimError`], each with what to install.
     pub fn find(kernel: &KernelSource, cache: &Cache, lease: &Lease, progress: &dyn Fn(&str)) -> Result<Substrate, SimError> {
         let programs = NodePrograms::find()?;
-        let qemu = Qemu::find(cache)?;
+        let clock = programs.clock.canonicalize().map_err(FileError::at(&programs.clock))?;
+        let qemu = Qemu { preload: Some(clock), ..Qemu::find(cache)? };
         let kernel = Kernel::find(kernel, cache, lease, progress)?;
         Ok(Substrate { qemu, kernel, programs })
     }
@@ -116,7 +117,8 @@ pub fn prepare(
     let initramfs = machine::build_initramfs(&substrate.programs.init, &substrate.kernel, &shape.boot_conf())?;
     let command_line = shape.command_line();
     let Qemu { version, hash, .. } = &substrate.qemu;
-    let words = [FORMAT, version, hash, &substrate.kernel.hash, &command_line, &hex(&Sha256::digest(&initramfs))];
+    let clock = cache.hash(&substrate.programs.clock)?;
+    let words = [FORMAT, version, hash, &clock, &substrate.kernel.hash, &command_line, &hex(&Sha256::digest(&initramfs))];
     let words = words.into_iter().map(str::to_owned).chain(hardware.arguments()).chain([hardware.shared.to_string()]);
     let key = hex(&Sha256::digest(words.collect::<Vec<_>>().join("\0")));
 
