@@ -1,5 +1,7 @@
 //! Build script: lists the labs of this directory so that the program carries them inside.
 
+#![allow(clippy::print_stdout, reason = "a build script speaks to cargo on stdout")]
+
 use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
 use std::{env, fs};

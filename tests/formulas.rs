@@ -260,7 +260,7 @@ fn cpu_shares_quota_and_weight() {
     assert_eq!(shares(0), 2);
     assert_eq!(shares(1), 2);
     assert_eq!(shares(100), 102);
-    assert_ne!(shares(999), (999 / 1000 * 1024) as u64, "divide first");
+    assert_ne!(shares(999), (std::hint::black_box(999) / 1000 * 1024) as u64, "divide first");
     assert_eq!((quota_us(0), quota_us(1), quota_us(10), quota_us(1500)), (0, 1000, 1000, 150_000));
     // The minimum, the default and the maximum of the quadratic fit, and a value between them.
     let weight = |version: Version, shares| runtime_weight(version.rules(), shares);

@@ -195,7 +195,7 @@ fn binary_nanos(int: &[u8], frac: &[u8], shift: u32) -> u128 {
     let (mut part, mut inexact) = (0u128, false);
     for digit in frac.iter().rev() {
         let sum = u128::from(digit - b'0') * unit + part;
-        inexact |= sum % 10 != 0;
+        inexact |= !sum.is_multiple_of(10);
         part = sum / 10;
     }
     let whole = int.iter().try_fold(0u128, |n, digit| {

@@ -19,7 +19,7 @@ pub(super) fn check(node: &NodeShape, kubelet: &KubeletConfiguration, tree: &Nod
     if node.memory.0 < MIN_MEMORY {
         wrong("node.memory", format!("a node of {} cannot boot: give it at least 128Mi", node.memory));
     }
-    if node.memory.0 % 4096 != 0 {
+    if !node.memory.0.is_multiple_of(4096) {
         wrong("node.memory", format!("{} is not a whole number of pages of 4096 bytes", node.memory));
     }
     let devices: u128 = node.swap.iter().chain(&node.data).map(|d| u128::from(d.size.0)).sum();
@@ -66,7 +66,7 @@ fn device_problems(device: &Device) -> Vec<String> {
     if !name_ok {
         found.push("a device's name must be a lower-case letter followed by letters and digits, as in /dev".to_owned());
     }
-    if device.size.0 == 0 || device.size.0 % MIB != 0 {
+    if device.size.0 == 0 || !device.size.0.is_multiple_of(MIB) {
         found.push(format!("the size {} is not a whole number of Mi above 0", device.size));
     }
     if device.depth == Some(0) || device.depth.is_some_and(|d| d > 1024) {
