@@ -2,6 +2,8 @@
 //!
 //! Needs QEMU and the programs of `cargo xtask build`; a boot that is in the cache is used again.
 
+#![allow(clippy::print_stdout, reason = "a test says what it compared and measured")]
+
 use highwater::provider::cache::{Cache, cache_dir};
 use highwater::provider::kernel::KernelSource;
 use highwater::provider::lease::{Lease, state_dir};

@@ -1,6 +1,8 @@
 //! Every lab of the catalogue, end to end through the binary: it ends as expected, keeps within its stated cost, its controls are
 //! the golden ones, and its heaviest arm gives the same bytes a second time, beside other arms on busy cores.
 
+#![allow(clippy::print_stdout, reason = "a test says what it compared and measured")]
+
 mod support;
 
 use highwater::lab::{Lab, catalogue, load};

@@ -159,11 +159,13 @@ proptest! {
         prop_assert!(diff(&plan, &plan).is_empty());
         let json = serde_json::to_string(&plan).expect("a plan is JSON");
         prop_assert_eq!(serde_json::from_str::<Plan>(&json).expect("and back"), plan.clone());
+        // Until 1.36 memory.high of a container without a limit of its own comes from the node, while memory.max is the pod-level limit.
+        let unrelated = Version::ALL[version] < Version::V1_37 && pods.iter().any(|pod| pod.spec.resources.is_some());
         for cgroup in &plan.cgroups {
             let role = cgroup.role.to_string();
             let number = |file: &str| value(&plan, &role, file).and_then(|text| text.parse::<u64>().ok());
             if let (Some(high), Some(max)) = (number("memory.high"), number("memory.max")) {
-                prop_assert!(high <= max && high % 4096 == 0, "{role}: high {high}, max {max}");
+                prop_assert!((high <= max || unrelated) && high % 4096 == 0, "{role}: high {high}, max {max}");
             }
             for protection in ["memory.min", "memory.low"] {
                 if let (Some(bytes), Some(high)) = (number(protection).filter(|bytes| *bytes > 0), number("memory.high")) {

@@ -12,7 +12,7 @@ pub struct NodePrograms {
     pub init: PathBuf,
     /// The guest program, given to every fork.
     pub node: PathBuf,
-    /// A library that QEMU is started with: it stops the wall clock (see node-images/sim-clock.rs).
+    /// A library that QEMU is started with: it stops the wall clock (see src/provider/machine/preload.rs).
     pub clock: PathBuf,
 }
 

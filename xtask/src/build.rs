@@ -33,7 +33,7 @@ pub fn run() -> anyhow::Result<PathBuf> {
         .context("cannot start cargo")?;
     anyhow::ensure!(status.success(), "building the node programs failed ({status})");
     let programs = target_dir.join(TARGET).join("node");
-    build_clock(&root.join("node-images/sim-clock.rs"), &programs.join("libhighwater_clock.so"))?;
+    build_clock(&root.join("src/provider/machine/preload.rs"), &programs.join("libhighwater_clock.so"))?;
     Ok(programs)
 }
 

@@ -1,4 +1,4 @@
-//! Stops QEMU's wall clock: preloaded into the emulator, it makes `gettimeofday` answer always the same.
+//! Stops the wall clock of QEMU: not a module, but a library preloaded into it, which makes `gettimeofday` answer always the same.
 //!
 //! QEMU resizes its software TLB by this clock (a window of 100 ms in `tlb_mmu_resize_locked`). What the TLB holds decides when a page's
 //! accessed bit is set again after the kernel cleared it, and reclaim reads that bit: under memory pressure equal runs drifted apart by the
