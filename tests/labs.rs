@@ -108,7 +108,11 @@ fn beside_busy_cores<T>(work: impl FnOnce() -> T) -> T {
     let stop = AtomicBool::new(false);
     std::thread::scope(|scope| {
         for _ in 0..std::thread::available_parallelism().map_or(1, usize::from) {
-            scope.spawn(|| while !stop.load(Ordering::Relaxed) {});
+            scope.spawn(|| {
+                while !stop.load(Ordering::Relaxed) {
+                    std::hint::spin_loop();
+                }
+            });
         }
         let done = work();
         stop.store(true, Ordering::Relaxed);

@@ -3,6 +3,8 @@
 //! A fixture is a node's life: steps and, after each, the control ledger of every cgroup as it was read from the node (roles from the
 //! runtime and /proc/PID/cgroup). A pod's cgroup path must be the planned one to the byte; a container's ends in an id of the runtime.
 
+#![allow(clippy::print_stdout, reason = "a test says what it compared and measured")]
+
 use highwater::kubelet::{
     Effective, KubeletConfiguration, Limit, Node, NodeFacts, NodeFiles, Pod, Version, container_cgroup, container_id,
 };
