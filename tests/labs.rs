@@ -9,9 +9,10 @@ use highwater::lab::{Lab, catalogue, load};
 use highwater::ledger;
 use highwater::record::LedgerSnapshot;
 use highwater::study::LabResult;
-use std::path::Path;
+use std::path::{Path, PathBuf};
+use std::process::Output;
 use std::sync::atomic::{AtomicBool, Ordering};
-use support::{files, result, run_lab};
+use support::{expect, highwater};
 
 /// Rewrites the control goldens instead of comparing them.
 const UPDATE: &str = "HIGHWATER_UPDATE";
@@ -118,4 +119,32 @@ fn beside_busy_cores<T>(work: impl FnOnce() -> T) -> T {
         stop.store(true, Ordering::Relaxed);
         done
     })
+}
+
+/// Runs a lab into a directory and expects this exit code.
+#[track_caller]
+fn run_lab(code: i32, lab: &str, out: &Path, further: &[&str]) -> Output {
+    expect(code, highwater(&["run", lab, "--out", out.to_str().expect("UTF-8")]).args(further))
+}
+
+/// What the study of a run found.
+fn result(run: &Path) -> LabResult {
+    let text = std::fs::read_to_string(run.join("result.json")).expect("a run has a result");
+    serde_json::from_str(&text).expect("the result is of this version")
+}
+
+/// The files below a directory, as paths relative to it, sorted.
+fn files(root: &Path) -> Vec<PathBuf> {
+    let mut found = Vec::new();
+    let mut folders = vec![root.to_owned()];
+    while let Some(folder) = folders.pop() {
+        for entry in std::fs::read_dir(&folder).expect("a readable directory").flatten() {
+            match entry.path() {
+                path if path.is_dir() => folders.push(path),
+                path => found.push(path.strip_prefix(root).expect("it is below").to_owned()),
+            }
+        }
+    }
+    found.sort();
+    found
 }
