@@ -198,6 +198,7 @@ impl Drop for Held {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::io::Read;
     use std::process::{Command, Stdio};
 
     /// A lease as a killed owner leaves it: the lines, and nobody who holds the lock.
@@ -260,9 +261,15 @@ mod tests {
     #[test]
     fn a_process_is_killed_only_when_it_is_the_one() {
         let state = tempfile::tempdir().unwrap();
-        let sleeps =
-            || Command::new("sleep").arg("1000").env(ENV_TOKEN, "token-of-this-test").stdin(Stdio::null()).spawn().unwrap();
-        let mut child = sleeps();
+        // It echoes before it is looked for: only then has its exec published the environment. Without this test its input ends, and so does it.
+        let mut child = Command::new("cat")
+            .env(ENV_TOKEN, "token-of-this-test")
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .spawn()
+            .unwrap();
+        child.stdin.as_mut().unwrap().write_all(b"x").unwrap();
+        child.stdout.as_mut().unwrap().read_exact(&mut [0]).unwrap();
         let identity = Identity::of(child.id()).unwrap();
         let other = Identity { started: identity.started + 1, ..identity.clone() };
         abandoned(state.path(), &[hold(0, Resource::Process(other))]);

@@ -305,7 +305,7 @@ mod tests {
         let order = order(&lab, arm, &plan_of(arm)).unwrap();
         let server = &order.pods[0].containers[0];
         let write = |file: &str| server.writes.iter().find(|w| w.file == file).map(|w| w.value.as_str());
-        assert_eq!(write("memory.max"), Some("25165824"));
+        assert_eq!(write("memory.max"), Some("12582912"));
         assert_eq!(write("memory.swap.max"), Some("max"));
         let probe = server.readiness.as_ref().unwrap();
         assert_eq!((probe.period_s, probe.timeout_s, probe.failure_threshold), (1, 1, 3));
