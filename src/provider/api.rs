@@ -208,7 +208,8 @@ impl Cluster {
             if Instant::now() >= ends {
                 return Err(ApiError::Deadline { what: what.to_owned(), deadline, seen }.into());
             }
-            self.call(tokio::time::sleep(POLL));
+            // A timer can only be made inside the runtime.
+            self.call(async { tokio::time::sleep(POLL).await });
         }
     }
 }
