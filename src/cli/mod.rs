@@ -1,5 +1,6 @@
 //! The command line: arguments, progress, exit codes.
 
+mod audit;
 mod clean;
 mod diff;
 mod doctor;
@@ -78,6 +79,8 @@ enum Command {
     /// Run a lab's pods on a real kubelet and compare every byte it writes with the simulator's plan.
     #[cfg(feature = "cluster")]
     Fidelity(fidelity::Args),
+    /// Say what a cluster's nodes have, request and use, which pods bear swap, and whose swap would be too small.
+    Audit(audit::Args),
     /// Build, list and prune node images: disks with a real kubelet for the providers on real Kubernetes.
     Image(image::Args),
     /// Print a shell's completion script.
@@ -136,6 +139,7 @@ fn run(cli: Cli) -> anyhow::Result<Exit> {
         Command::Plan(options) => plan::run(&options, json),
         #[cfg(feature = "cluster")]
         Command::Fidelity(args) => fidelity::run(&args, json),
+        Command::Audit(args) => audit::run(&args, json),
         Command::Image(args) => image::run(&args, json),
         Command::Completions { shell } => {
             use clap::CommandFactory;

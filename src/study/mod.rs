@@ -3,6 +3,7 @@
 //! Records come in as streams and are read once; nothing here reads a file or a clock, so an old run can be studied again by newer code.
 
 mod arm;
+pub mod audit;
 mod claims;
 mod conclude;
 mod curves;

@@ -34,17 +34,23 @@ pub(super) enum Replicas {
 pub(super) fn read(arguments: &[String], replicas: Replicas) -> Result<Manifests, Problems> {
     let mut problems = Problems::default();
     let mut found = Manifests::default();
-    for (name, text) in texts(arguments, &mut problems) {
-        let Some(documents) = problems.keep(crate::yaml::read_many(&name, &text)) else { continue };
-        for document in documents {
-            problems.keep(found.add(&without_nulls(document), &Path::root(), replicas));
-        }
+    for document in documents(arguments, &mut problems) {
+        problems.keep(found.add(&document, &Path::root(), replicas));
     }
     problems.or(found)
 }
 
+/// The documents of the arguments, without nulls.
+pub(in crate::cli) fn documents(arguments: &[String], problems: &mut Problems) -> Vec<Node> {
+    let mut documents = Vec::new();
+    for (name, text) in texts(arguments, problems) {
+        documents.extend(problems.keep(crate::yaml::read_many(&name, &text)).into_iter().flatten().map(without_nulls));
+    }
+    documents
+}
+
 /// The texts of the arguments: "-" is standard input, a directory stands for its YAML and JSON files, also those further down.
-fn texts(arguments: &[String], problems: &mut Problems) -> Vec<(String, String)> {
+pub(in crate::cli) fn texts(arguments: &[String], problems: &mut Problems) -> Vec<(String, String)> {
     let mut texts = Vec::new();
     for argument in arguments {
         if argument == "-" {
@@ -176,7 +182,8 @@ impl Manifests {
     }
 }
 
-fn below(path: &Path, field: &str) -> Path {
+/// The path of a field that is named from the object's own root.
+pub(in crate::cli) fn below(path: &Path, field: &str) -> Path {
     if path.is_root() { Path::from(field) } else { Path::from(format!("{path}.{field}")) }
 }
 

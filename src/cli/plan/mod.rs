@@ -1,6 +1,6 @@
 //! `highwater plan`: what the kubelet will write for a set of Pods, why, and what changes with a version or a configuration.
 
-mod manifests;
+pub(super) mod manifests;
 mod options;
 mod show;
 mod stream;
