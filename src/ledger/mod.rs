@@ -2,12 +2,14 @@
 
 mod ceiling;
 mod compare;
+mod life;
 mod protection;
 mod render;
 mod verify;
 
 pub use ceiling::{CEILINGS, Ceiling, ceilings};
 pub use compare::{Moved, diff};
+pub use life::{Action, Life, Step, misplaced};
 pub use protection::{Claim, effective_protection};
 pub use render::render;
 pub use verify::{Drift, Evidence, Verdict, verify};
