@@ -1,24 +1,24 @@
 //! `highwater fidelity`: a lab's pods on a real kubelet, and the control ledger it writes held against the simulator's plan.
 
 use super::{Exit, input, print, print_json};
-use crate::kubelet::{NodeFacts, Pod, Version};
+use crate::kubelet::{KubeletConfiguration, NodeFacts, Pod, aggregate};
 use crate::lab::{Arm, Lab};
-use crate::ledger::{Evidence, Verdict, verify};
-use crate::plan::plan;
+use crate::ledger::{Action, Evidence, Life, Step, Verdict, misplaced};
 use crate::provider::cache::{Cache, cache_dir};
 use crate::provider::image::{Image, Recipe, Store};
 use crate::provider::lease::{Lease, state_dir};
 use crate::provider::vm::{Session, Shape, VmError};
 use crate::provider::{NodePrograms, interrupt};
-use crate::record::{LedgerSnapshot, Role};
 use anyhow::Result;
 use camino::Utf8PathBuf;
 use serde::Serialize;
 use std::fmt::Write;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 /// The least a Debian with containerd and a kubelet runs in, bytes.
 const LEAST_MEMORY: u64 = 1 << 30;
+/// The kubelet sums its pods up once a minute; a busy machine takes its time to look.
+const SETTLED: Duration = Duration::from_secs(150);
 
 /// Arguments of `highwater fidelity`.
 #[derive(Debug, clap::Args)]
@@ -28,6 +28,10 @@ pub struct Args {
     /// Only these arms.
     #[arg(long = "arm", value_name = "ARM")]
     arms: Vec<String>,
+    /// What to do to the running node then: an arm's name (its kubelet configuration and its pods' resources, in place) or
+    /// POD/CONTAINER (killed and started again); may be given several times, and the ledger is compared after each.
+    #[arg(long, value_name = "STEP")]
+    then: Vec<String>,
     /// Where the real kubelet runs.
     #[arg(long, value_enum, default_value_t = On::Vm)]
     on: On,
@@ -50,8 +54,23 @@ struct Compared {
     kubernetes: String,
     facts: NodeFacts,
     seconds: f64,
+    steps: Vec<Stepped>,
+}
+
+/// What the files said after one step.
+#[derive(Debug, Serialize)]
+#[serde(rename_all = "camelCase")]
+struct Stepped {
+    step: String,
+    misplaced: Vec<String>,
     #[serde(flatten)]
     evidence: Evidence,
+}
+
+impl Compared {
+    fn agrees(&self) -> bool {
+        self.steps.iter().all(|step| step.evidence.verdict == Verdict::Fulfilled && step.misplaced.is_empty())
+    }
 }
 
 /// An arm that could not be compared, and why.
@@ -59,15 +78,6 @@ struct Compared {
 struct Skipped {
     arm: String,
     why: String,
-}
-
-/// What a node wrote, in the form of a fixture.
-#[derive(Debug, Serialize)]
-struct Life<'a> {
-    kubernetes: &'a str,
-    node: serde_json::Value,
-    facts: &'a NodeFacts,
-    steps: [serde_json::Value; 1],
 }
 
 /// Runs the command.
@@ -84,7 +94,7 @@ pub fn run(args: &Args, json: bool) -> Result<Exit> {
     }
     let exit = if compared.is_empty() {
         Exit::Uninformative
-    } else if compared.iter().all(|c| c.evidence.verdict == Verdict::Fulfilled) {
+    } else if compared.iter().all(Compared::agrees) {
         Exit::AsExpected
     } else {
         Exit::Failed
@@ -101,11 +111,15 @@ fn chosen<'a>(lab: &'a Lab, names: &[String]) -> Result<Vec<&'a Arm>> {
     if names.is_empty() {
         return Ok(lab.arms.iter().collect());
     }
-    let known = || lab.arms.iter().map(|a| a.name.as_str()).collect::<Vec<_>>().join(", ");
     let find = |name: &String| {
-        lab.arm(name).ok_or_else(|| Exit::BadInput.because(format!("{} has no arm {name:?}: it has {}", lab.name, known())))
+        lab.arm(name)
+            .ok_or_else(|| Exit::BadInput.because(format!("{} has no arm {name:?}: it has {}", lab.name, arm_names(lab))))
     };
     names.iter().map(find).collect()
+}
+
+fn arm_names(lab: &Lab) -> String {
+    lab.arms.iter().map(|arm| arm.name.as_str()).collect::<Vec<_>>().join(", ")
 }
 
 /// The newest built image of the arm's version, or why there is none.
@@ -123,8 +137,54 @@ fn image(arm: &Arm) -> Result<std::result::Result<Image, String>> {
     }
 }
 
+/// What is done to the node after its pods run.
+enum Next<'a> {
+    /// The running node becomes this arm: its kubelet restarts with the arm's configuration, its pods are resized in place.
+    Arm(&'a Arm),
+    /// A container is killed and starts again.
+    Restart { pod: &'a str, container: &'a str },
+}
+
+fn script<'a>(lab: &'a Lab, arm: &Arm, then: &'a [String]) -> Result<Vec<Next<'a>>> {
+    let next = |word: &'a String| {
+        if let Some((pod, container)) = word.split_once('/') {
+            let there = arm.pods.iter().any(|p| p.name() == pod && p.containers().any(|c| c.name == container));
+            return if there {
+                Ok(Next::Restart { pod, container })
+            } else {
+                Err(format!("{} has no container {word}", arm.name))
+            };
+        }
+        let next = lab.arm(word).ok_or_else(|| format!("{} has no arm {word:?}: it has {}", lab.name, arm_names(lab)))?;
+        if next.node != arm.node {
+            return Err(format!("a running node of {} cannot become {word}: its machine or its version is another", arm.name));
+        }
+        Ok(Next::Arm(next))
+    };
+    then.iter().map(|word| next(word).map_err(|why| Exit::BadInput.because(why))).collect()
+}
+
+/// What turns a running node into an arm.
+fn actions(arm: &Arm, config: &KubeletConfiguration, pods: &[Pod]) -> Vec<Action> {
+    let mut actions = Vec::new();
+    if arm.kubelet != *config {
+        actions.push(Action::RestartKubelet { config: arm.kubelet.clone() });
+    }
+    let resized = pods.iter().filter_map(|pod| {
+        let mut new = arm.pods.iter().find(|p| p.name() == pod.name())?.clone();
+        new.metadata.uid.clone_from(&pod.metadata.uid);
+        (new != *pod).then_some(new)
+    });
+    let resized: Vec<_> = resized.collect();
+    if !resized.is_empty() {
+        actions.push(Action::Resize { pods: resized });
+    }
+    actions
+}
+
 fn compare(lab: &Lab, arm: &Arm, image: &Image, args: &Args) -> Result<Compared> {
     let begun = Instant::now();
+    let script = script(lab, arm, &args.then)?;
     let program = NodePrograms::find().map_err(|e| Exit::Substrate.because(e))?;
     let program = fs_err::read(&program.node)?;
     let lease = Lease::open(&state_dir())?;
@@ -141,74 +201,112 @@ fn compare(lab: &Lab, arm: &Arm, image: &Image, args: &Args) -> Result<Compared>
     let cache = Cache::at(cache_dir());
     let mut session = Session::start(image, &shape, &arm.kubelet, &program, &cache, &lease, &dir, &progress).map_err(code)?;
     progress("the node is ready; starting the pods");
-    let pods = session.run_pods(&arm.pods).map_err(code)?;
+    let mut pods = session.run_pods(&arm.pods).map_err(code)?;
+    let mut config = arm.kubelet.clone();
+    let mut life = Life {
+        kubernetes: image.manifest.kubernetes.clone(),
+        node: serde_json::json!({ "kernel": image.manifest.kernel, "image": image.manifest.key }),
+        facts: session.facts().map_err(code)?,
+        steps: Vec::new(),
+    };
     progress("reading the ledger");
-    let facts = session.facts().map_err(code)?;
-    let version: Version = arm.node.kubernetes.to_string().parse()?;
-    let plan = plan(version, &arm.kubelet, &facts, &pods).map_err(|refusals| {
-        let words = refusals.iter().map(|r| r.message.as_str()).collect::<Vec<_>>().join("; ");
-        anyhow::anyhow!("the kubelet runs with a configuration for which the plan says that it does not start: {words}")
-    })?;
-    let ledger = session.ledger(&plan, "control").map_err(code)?;
-    let evidence = verify(&plan, &ledger, |role| !ended(&pods, role));
-    if let Some(folder) = &args.keep {
-        keep(folder, lab, arm, image, &facts, &pods, &ledger)?;
+    let created = Action::Create { config: config.clone(), pods: pods.clone() };
+    let mut steps = vec![settle(&mut session, &mut life, created)?];
+    for next in script {
+        let actions = match next {
+            Next::Arm(arm) => actions(arm, &config, &pods),
+            Next::Restart { pod, container } => {
+                vec![Action::RestartContainer { pod: pod.to_owned(), container: container.to_owned() }]
+            }
+        };
+        for action in actions {
+            progress(&words(&action));
+            match &action {
+                Action::Create { .. } => {}
+                Action::RestartKubelet { config: new } => {
+                    session.start_kubelet(new).map_err(code)?;
+                    config = new.clone();
+                }
+                Action::RestartContainer { pod, container } => session.restart_container(pod, container).map_err(code)?,
+                Action::Resize { pods: new } => {
+                    for new in new {
+                        session.resize(new).map_err(code)?;
+                        pods.iter_mut().filter(|pod| pod.name() == new.name()).for_each(|pod| pod.clone_from(new));
+                    }
+                }
+            }
+            steps.push(settle(&mut session, &mut life, action)?);
+        }
     }
     drop(session);
     drop(held);
+    if let Some(folder) = &args.keep {
+        fs_err::create_dir_all(folder)?;
+        let path = folder.join(format!("{}-{}-{}.json", life.kubernetes, lab.name.replace('/', "-"), arm.name));
+        fs_err::write(path, serde_json::to_vec_pretty(&life)?)?;
+    }
     Ok(Compared {
         arm: arm.name.clone(),
-        kubernetes: image.manifest.kubernetes.clone(),
-        facts,
+        kubernetes: life.kubernetes,
+        facts: life.facts,
         seconds: begun.elapsed().as_secs_f64(),
-        evidence,
+        steps,
     })
 }
 
-/// An init container that is no sidecar has ended when its pod runs, and its cgroup with it.
-fn ended(pods: &[Pod], role: &Role) -> bool {
-    let Role::Container { pod, container } = role else { return false };
-    let init = pods.iter().filter(|p| p.name() == pod).flat_map(|p| &p.spec.init_containers);
-    init.into_iter().any(|c| c.name == *container && !c.is_restartable())
+/// Reads the ledger until it is what the simulator says, or until longer than the kubelet takes to follow a change, and adds the step
+/// to the life.
+fn settle(session: &mut Session, life: &mut Life, action: Action) -> Result<Stepped> {
+    let step = words(&action);
+    life.steps.push(Step { action, ledger: Vec::new() });
+    let plans = life.plans().map_err(|refusals| {
+        anyhow::anyhow!("the kubelet did what the simulator says that it refuses: {}", aggregate(&refusals))
+    })?;
+    let plan = plans.last().expect("a plan for every step");
+    let ends = Instant::now() + SETTLED;
+    loop {
+        let ledger = session.ledger(plan).map_err(code)?;
+        let evidence = life.verify(plan, &ledger);
+        let misplaced = misplaced(plan, &ledger);
+        if evidence.verdict == Verdict::Fulfilled && misplaced.is_empty() || Instant::now() >= ends {
+            life.steps.last_mut().expect("just pushed").ledger = ledger;
+            return Ok(Stepped { step, misplaced, evidence });
+        }
+    }
 }
 
-fn keep(
-    folder: &Utf8PathBuf,
-    lab: &Lab,
-    arm: &Arm,
-    image: &Image,
-    facts: &NodeFacts,
-    pods: &[Pod],
-    ledger: &LedgerSnapshot,
-) -> Result<()> {
-    let kubernetes = &image.manifest.kubernetes;
-    let step = serde_json::json!({ "step": "create", "config": arm.kubelet, "pods": pods, "ledger": ledger.entries });
-    let node = serde_json::json!({ "kernel": image.manifest.kernel, "image": image.manifest.key });
-    let life = Life { kubernetes, node, facts, steps: [step] };
-    fs_err::create_dir_all(folder)?;
-    let path = folder.join(format!("{kubernetes}-{}-{}.json", lab.name.replace('/', "-"), arm.name));
-    fs_err::write(path, serde_json::to_vec_pretty(&life)?)?;
-    Ok(())
+fn words(action: &Action) -> String {
+    match action {
+        Action::Create { .. } => "creation".to_owned(),
+        Action::RestartKubelet { .. } => "restart of the kubelet with another configuration".to_owned(),
+        Action::RestartContainer { pod, container } => format!("restart of {pod}/{container}"),
+        Action::Resize { pods } => {
+            format!("resize of {}", pods.iter().map(Pod::name).collect::<Vec<_>>().join(", "))
+        }
+    }
 }
 
 fn describe(compared: &[Compared], skipped: &[Skipped]) -> String {
     let mut text = String::new();
-    for one in compared {
-        let Compared { arm, kubernetes, facts, seconds, evidence } = one;
-        _ = writeln!(
-            text,
-            "{arm}: kubelet {kubernetes} with {} bytes of memory and {} of swap: {} of {} files differ ({seconds:.0} s)",
-            facts.memory,
-            facts.swap,
-            evidence.drifts.len(),
-            evidence.compared
-        );
-        for drift in &evidence.drifts {
-            let rule = drift.rule.as_ref().map_or("nobody writes it".to_owned(), |r| format!("{}; {}", r.formula, r.source));
-            _ = writeln!(text, "  {} {}: simulator {}, real {} ({rule})", drift.role, drift.file, drift.planned, drift.found);
-        }
-        for (role, file) in &evidence.missing {
-            _ = writeln!(text, "  {role} {}: not on the real node", file.as_deref().unwrap_or("cgroup"));
+    for Compared { arm, kubernetes, facts, seconds, steps } in compared {
+        let NodeFacts { memory, swap, .. } = facts;
+        _ = writeln!(text, "{arm}: kubelet {kubernetes} with {memory} bytes of memory and {swap} of swap ({seconds:.0} s)");
+        for Stepped { step, misplaced, evidence } in steps {
+            _ = writeln!(text, "  {step}: {} of {} files differ", evidence.drifts.len(), evidence.compared);
+            for drift in &evidence.drifts {
+                let rule = drift.rule.as_ref().map_or("nobody writes it".to_owned(), |r| format!("{}; {}", r.formula, r.source));
+                _ = writeln!(
+                    text,
+                    "    {} {}: simulator {}, real {} ({rule})",
+                    drift.role, drift.file, drift.planned, drift.found
+                );
+            }
+            for (role, file) in &evidence.missing {
+                _ = writeln!(text, "    {role} {}: not on the real node", file.as_deref().unwrap_or("cgroup"));
+            }
+            for line in misplaced {
+                _ = writeln!(text, "    {line}");
+            }
         }
     }
     for Skipped { arm, why } in skipped {

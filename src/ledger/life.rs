@@ -98,7 +98,8 @@ impl Life {
 
     /// An init container that is no sidecar has ended when its pod runs, and its cgroup with it.
     fn ended(&self, role: &Role) -> bool {
-        let (Role::Container { pod, container }, Some(Action::Create { pods, .. })) = (role, self.steps.first().map(|s| &s.action))
+        let (Role::Container { pod, container }, Some(Action::Create { pods, .. })) =
+            (role, self.steps.first().map(|s| &s.action))
         else {
             return false;
         };
@@ -137,12 +138,7 @@ struct Replay {
 }
 
 impl Replay {
-    fn create(
-        version: Version,
-        config: &KubeletConfiguration,
-        facts: &NodeFacts,
-        pods: &[Pod],
-    ) -> Result<Replay, Vec<Refusal>> {
+    fn create(version: Version, config: &KubeletConfiguration, facts: &NodeFacts, pods: &[Pod]) -> Result<Replay, Vec<Refusal>> {
         let planning = Planning::new(version, config, facts, pods)?;
         let files = planning.files();
         let scores = planning.plan().cgroups.into_iter().filter_map(|c| Some((c.path, c.oom_score_adj?))).collect();

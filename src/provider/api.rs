@@ -1,6 +1,6 @@
 //! The Kubernetes API, for what a run needs of it. The only file that names kube.
 
-use k8s_openapi::api::core::v1::{Node, Pod, ServiceAccount};
+use k8s_openapi::api::core::v1::{ContainerStatus, Node, Pod, ResourceRequirements, ServiceAccount};
 use kube::api::{Api, DeleteParams, ListParams, Patch, PatchParams, PostParams};
 use kube::config::{KubeConfigOptions, Kubeconfig};
 use kube::{Client, Config};
@@ -166,13 +166,53 @@ impl Cluster {
         })
     }
 
-    /// Changes the resources of a running pod in place.
+    /// A pod as it is now.
     ///
     /// # Errors
-    /// The API refuses it.
-    pub fn resize(&self, name: &str, patch: &Value) -> Result<(), ApiError> {
-        let done = self.call(self.pods().patch_resize(name, &PatchParams::default(), &Patch::Strategic(patch)));
-        done.map(drop).map_err(request(format!("resizing pod {name}")))
+    /// There is none of this name, or the request fails.
+    pub fn pod(&self, name: &str) -> Result<PodView, ApiError> {
+        self.call(self.pods().get(name)).map(PodView).map_err(request(format!("looking at pod {name}")))
+    }
+
+    /// Changes the resources of a running pod in place and waits until its kubelet has done it.
+    ///
+    /// # Errors
+    /// The API refuses it; it is not done in time, which a kubelet that refuses it says in what was last seen; what `alive` says.
+    pub fn resize<E: From<ApiError>>(
+        &self,
+        name: &str,
+        patch: &Value,
+        deadline: Duration,
+        mut alive: impl FnMut() -> Result<(), E>,
+    ) -> Result<(), E> {
+        let asked = self.call(self.pods().patch_resize(name, &PatchParams::default(), &Patch::Strategic(patch)));
+        asked.map_err(request(format!("resizing pod {name}")))?;
+        self.until(&format!("pod {name} was not resized"), deadline, || {
+            alive()?;
+            Ok(self.pod(name)?.not_resized().map_or(Ok(()), Err))
+        })
+    }
+
+    /// Waits until a container runs that has started more often than `before`.
+    ///
+    /// # Errors
+    /// It does not in time; what `alive` says.
+    pub fn container_restarted<E: From<ApiError>>(
+        &self,
+        pod: &str,
+        container: &str,
+        before: i32,
+        deadline: Duration,
+        mut alive: impl FnMut() -> Result<(), E>,
+    ) -> Result<(), E> {
+        self.until(&format!("container {container} of pod {pod} did not start again"), deadline, || {
+            alive()?;
+            Ok(match self.pod(pod)?.container(container) {
+                Some(status) if status.restart_count > before && running(&status) => Ok(()),
+                Some(status) => Err(serde_json::to_string(&status.state).unwrap_or_default()),
+                None => Err("no such container".to_owned()),
+            })
+        })
     }
 
     /// Deletes a pod and does not wait.
@@ -240,14 +280,38 @@ impl PodView {
         self.0.metadata.uid.as_deref().unwrap_or_default()
     }
 
+    /// The status of a container or sidecar.
+    #[must_use]
+    pub fn container(&self, name: &str) -> Option<ContainerStatus> {
+        let status = self.0.status.as_ref()?;
+        let init = status.init_container_statuses.iter().flatten();
+        init.chain(status.container_statuses.iter().flatten()).find(|status| status.name == name).cloned()
+    }
+
+    /// Why the pod's resources are not yet those of its spec; nothing when they are.
+    fn not_resized(&self) -> Option<String> {
+        let (spec, status) = (self.0.spec.as_ref()?, self.0.status.clone().unwrap_or_default());
+        if status.observed_generation < self.0.metadata.generation {
+            return Some("the kubelet has not seen it".to_owned());
+        }
+        let conditions = status.conditions.unwrap_or_default();
+        if let Some(pending) = conditions.into_iter().find(|c| c.type_.starts_with("PodResize")) {
+            let (reason, message) = (pending.reason.unwrap_or_default(), pending.message.unwrap_or_default());
+            return Some(format!("{} {reason} {message}", pending.type_));
+        }
+        let differs = spec.containers.iter().find(|container| {
+            let actual = self.container(&container.name).and_then(|status| status.resources).unwrap_or_default();
+            !within(&container.resources.clone().unwrap_or_default(), &actual)
+        });
+        differs.map(|container| format!("{} still has its old resources", container.name))
+    }
+
     /// Why the pod does not count as running; nothing when it does.
     fn not_running(&self) -> Option<String> {
         let status = self.0.status.clone().unwrap_or_default();
         let statuses: Vec<_> = status.container_statuses.into_iter().flatten().collect();
         let wanted = self.0.spec.as_ref().map_or(0, |spec| spec.containers.len());
-        let started =
-            |s: &k8s_openapi::api::core::v1::ContainerStatus| s.state.as_ref().is_some_and(|state| state.running.is_some());
-        if statuses.len() == wanted && statuses.iter().all(started) {
+        if statuses.len() == wanted && statuses.iter().all(running) {
             return None;
         }
         let init = status.init_container_statuses.into_iter().flatten();
@@ -258,6 +322,17 @@ impl PodView {
         });
         Some(waiting.or(status.message).unwrap_or_else(|| status.phase.unwrap_or_else(|| "no status yet".to_owned())))
     }
+}
+
+fn running(status: &ContainerStatus) -> bool {
+    status.state.as_ref().is_some_and(|state| state.running.is_some())
+}
+
+/// Whether everything that is wanted is there. A status may show more: limits of the pod level, for example.
+fn within(wanted: &ResourceRequirements, actual: &ResourceRequirements) -> bool {
+    [(&wanted.requests, &actual.requests), (&wanted.limits, &actual.limits)].into_iter().all(|(wanted, actual)| {
+        wanted.iter().flatten().all(|(name, quantity)| actual.as_ref().and_then(|actual| actual.get(name)) == Some(quantity))
+    })
 }
 
 fn request(what: impl Into<String>) -> impl FnOnce(kube::Error) -> ApiError {

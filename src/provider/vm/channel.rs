@@ -50,9 +50,6 @@ pub enum ChannelError {
     },
 }
 
-/// How long the first question to a booting node waits.
-const FIRST_PATIENCE: Duration = Duration::from_secs(4);
-
 /// The host's end of the port.
 #[derive(Debug)]
 pub struct Channel {
@@ -80,26 +77,14 @@ impl Channel {
         Ok(Channel { path: path.to_owned(), reader: BufReader::new(stream), line: Vec::new(), next })
     }
 
-    /// Connects again and again until the node's end answers.
-    ///
-    /// QEMU 7.2 never delivers what was sent over a connection that is older than the guest's opening of the port; a connection made
-    /// later is answered at once. So a node that is still booting is asked with ever more patience, each time anew.
+    /// Connects and waits until the node's end answers: QEMU keeps what is sent before the guest has opened the port.
     ///
     /// # Errors
     /// No answer before the deadline; the VM ended.
     pub fn open(path: &Path, deadline: Duration) -> Result<Channel, ChannelError> {
-        let ends = Instant::now() + deadline;
-        let mut patience = FIRST_PATIENCE;
-        loop {
-            let mut channel = Channel::connect(path)?;
-            let left = ends.saturating_duration_since(Instant::now());
-            match channel.run("true", patience.min(left)) {
-                Ok(_) => return Ok(channel),
-                Err(ChannelError::Deadline { .. }) if left > patience => patience += patience / 2,
-                Err(ChannelError::Deadline { what, .. }) => return Err(ChannelError::Deadline { what, deadline }),
-                Err(error) => return Err(error),
-            }
-        }
+        let mut channel = Channel::connect(path)?;
+        channel.run("true", deadline)?;
+        Ok(channel)
     }
 
     /// Runs a script and returns what it printed.

@@ -1,7 +1,7 @@
 //! The node: a throwaway VM with Debian, containerd and a kubelet that has not started yet, its checkpoint, and forks of it.
 
-use super::VmError;
-use super::channel::Channel;
+use super::channel::{Channel, ChannelError};
+use super::{VmError, tail};
 use crate::provider::FileError;
 use crate::provider::cache::{Cache, hex};
 use crate::provider::image::Image;
@@ -20,6 +20,7 @@ const DISK: &str = "disk.qcow2";
 const SEED: &str = "seed.tar";
 const STATE: &str = "state";
 const PORT: &str = "port";
+const CONSOLE: &str = "console.log";
 
 /// From power-on to a running containerd. A minute alone on two cores; the compilers of a busy machine make it several.
 const BOOT: Duration = Duration::from_secs(15 * 60);
@@ -53,7 +54,7 @@ impl Shape {
     #[must_use]
     pub fn key(&self, image: &Image, seed: &[u8], tools: &Tools) -> String {
         let seed = hex(&Sha256::digest(seed));
-        let parts = json!({ "shape": self, "image": image.manifest.key, "seed": seed, "qemu": tools.qemu.hash, "format": 1 });
+        let parts = json!({ "shape": self, "image": image.manifest.key, "seed": seed, "qemu": tools.qemu.hash, "format": 2 });
         hex(&Sha256::digest(parts.to_string()))
     }
 
@@ -66,12 +67,14 @@ impl Shape {
         // A plain old processor: without wide vectors there is nothing slow to emulate.
         command.args(["-accel", "tcg,thread=multi,tb-size=1024", "-cpu", "Westmere"]);
         command.args(["-smp", &self.processors.to_string(), "-m", &format!("{}M", self.memory >> 20)]);
-        command.args(["-chardev", "file,id=console,path=console.log", "-serial", "chardev:console"]);
+        command.args(["-chardev", &format!("file,id=console,path={CONSOLE}"), "-serial", "chardev:console"]);
         command.arg("-kernel").arg(image.kernel()).arg("-initrd").arg(image.initrd());
         let arguments = [
-            "root=/dev/vda rw console=ttyS0 net.ifnames=0 mitigations=off quiet systemd.show_status=0",
+            "root=/dev/vda rw console=ttyS0 net.ifnames=0 mitigations=off quiet systemd.show_status=auto",
             // A console with a getty hangs up whatever else writes to it.
             "systemd.mask=serial-getty@ttyS0.service systemd.mask=getty@tty1.service",
+            // systemd gives up on a device after 90 s, and a slow machine's udev has not got to the port by then. The deadline is ours.
+            "systemd.default_device_timeout_sec=infinity systemd.default_timeout_start_sec=infinity",
         ];
         let arguments =
             arguments.into_iter().chain(self.kernel_arguments.iter().map(String::as_str)).collect::<Vec<_>>().join(" ");
@@ -121,7 +124,11 @@ impl Node {
         progress("booting the node");
         let command = shape.command(tools, image, dir)?;
         let monitor = Monitor::start(command, dir, lease, &[], Stage::Boot, BOOT)?;
-        let mut node = Node { monitor, channel: Channel::open(&dir.join(PORT), BOOT)? };
+        let channel = Channel::open(&dir.join(PORT), BOOT).map_err(|error| match error {
+            ChannelError::Deadline { deadline, .. } => VmError::Boot { deadline, console: tail(&dir.join(CONSOLE)) },
+            error => error.into(),
+        })?;
+        let mut node = Node { monitor, channel };
         node.step("until systemctl is-active -q containerd; do sleep 0.5; done", BOOT)?;
         progress("importing images");
         node.step("ctr -n k8s.io images import --local /dev/vdb", ANSWER)?;

@@ -2,12 +2,12 @@
 
 use super::node::{ANSWER, Node, Shape, Tools};
 use super::{KIND, VmError, capture, control_plane::ControlPlane, oci};
-use crate::kubelet::{KubeletConfiguration, NodeFacts, Pod};
+use crate::kubelet::{Container, KubeletConfiguration, NodeFacts, Pod};
 use crate::provider::api::{Cluster, PodView};
 use crate::provider::cache::{Cache, Entry};
 use crate::provider::image::Image;
 use crate::provider::lease::Lease;
-use crate::record::{CgroupDriver, LedgerSnapshot, Plan, Role};
+use crate::record::{CgroupDriver, LedgerEntry, Plan, Role};
 use fs_err as fs;
 use serde_json::{Value, json};
 use std::path::Path;
@@ -24,6 +24,8 @@ const NODE_READY: Duration = Duration::from_secs(300);
 /// How often the node is asked whether its kubelet gave up.
 const REFUSAL_EVERY: Duration = Duration::from_secs(8);
 const PODS_RUNNING: Duration = Duration::from_secs(900);
+/// A resize or the restart of one container.
+const CHANGED: Duration = Duration::from_secs(300);
 
 /// A real node with its control plane. Dropping it ends both.
 #[derive(Debug)]
@@ -153,17 +155,52 @@ impl Session {
         Ok(pods.iter().map(|pod| with_uid(pod, &seen)).collect())
     }
 
+    /// Gives a running pod the resources of `pod` in place, and waits until the kubelet has done it.
+    ///
+    /// # Errors
+    /// The API or the kubelet refuses it.
+    pub fn resize(&mut self, pod: &Pod) -> Result<(), VmError> {
+        let list = |containers: &mut dyn Iterator<Item = &Container>| {
+            containers.map(|c| json!({ "name": c.name, "resources": c.resources })).collect::<Vec<_>>()
+        };
+        let mut spec = json!({ "containers": list(&mut pod.spec.containers.iter()) });
+        let sidecars = list(&mut pod.spec.init_containers.iter().filter(|c| c.is_restartable()));
+        if !sidecars.is_empty() {
+            spec["initContainers"] = sidecars.into();
+        }
+        if let Some(resources) = &pod.spec.resources {
+            spec["resources"] = json!(resources);
+        }
+        let control_plane = &mut self.control_plane;
+        self.cluster.resize(pod.name(), &json!({ "spec": spec }), CHANGED, || control_plane.check())
+    }
+
+    /// Kills a container and waits until the kubelet has started it again.
+    ///
+    /// # Errors
+    /// There is no such container; it does not start again.
+    pub fn restart_container(&mut self, pod: &str, container: &str) -> Result<(), VmError> {
+        let status = self.cluster.pod(pod)?.container(container);
+        let id = status.as_ref().and_then(|s| s.container_id.as_deref()?.strip_prefix("containerd://"));
+        let (Some(status), Some(id)) = (&status, id) else {
+            return Err(capture::CaptureError::NoTask(Role::Container { pod: pod.into(), container: container.into() }).into());
+        };
+        self.node.step(&format!("ctr -n k8s.io tasks kill -s SIGKILL {id}"), ANSWER)?;
+        let control_plane = &mut self.control_plane;
+        self.cluster.container_restarted(pod, container, status.restart_count, CHANGED, || control_plane.check())
+    }
+
     /// Reads the control ledger of every level. The plan names the cgroups above the pods; all others are found from their processes.
     ///
     /// # Errors
     /// The node's answer cannot be understood.
-    pub fn ledger(&mut self, plan: &Plan, phase: &str) -> Result<LedgerSnapshot, VmError> {
+    pub fn ledger(&mut self, plan: &Plan) -> Result<Vec<LedgerEntry>, VmError> {
         let found = capture::tasks(&self.node.step(capture::TASKS, ANSWER)?)?;
         let above = plan.cgroups.iter().filter(|c| matches!(c.role, Role::Kubepods | Role::Qos { .. } | Role::System { .. }));
         let above: Vec<_> = above.map(|c| (c.role.clone(), c.path.clone())).collect();
         let levels = capture::levels(found, &above);
         let values = self.node.step(&capture::read_files(&levels), ANSWER)?;
-        Ok(LedgerSnapshot { at_ns: 0, phase: phase.to_owned(), entries: capture::ledger(levels, &values) })
+        Ok(capture::ledger(levels, &values))
     }
 }
 
