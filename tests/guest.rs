@@ -28,8 +28,15 @@ impl Lab {
         let cache = Cache::at(cache_dir());
         let lease = Lease::open(&state_dir()).unwrap();
         let substrate = Substrate::find(&KernelSource::Debian, &cache, &lease, &|_| {}).unwrap();
-        let swap =
-            Device { name: "swap0".into(), role: DeviceRole::Swap, size: 32 * MIB, latency_ns: 100_000, depth: 128, mbps: None };
+        let swap = Device {
+            name: "swap0".into(),
+            role: DeviceRole::Swap,
+            size: 32 * MIB,
+            latency_ns: 100_000,
+            depth: 128,
+            mbps: None,
+            ext4: false,
+        };
         let shape = Shape {
             memory: 256 * MIB,
             devices: vec![swap],

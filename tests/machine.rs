@@ -41,10 +41,8 @@ fn substrate(lease: &Lease) -> Substrate {
 }
 
 fn shape() -> Shape {
-    let devices = vec![
-        Device::new("swap0", DeviceRole::Swap, 64 * MIB, Profile::Nvme),
-        Device::new("data0", DeviceRole::Data, 16 * MIB, Profile::Hdd),
-    ];
+    let data = Device { ext4: true, ..Device::new("data0", DeviceRole::Data, 16 * MIB, Profile::Hdd) };
+    let devices = vec![Device::new("swap0", DeviceRole::Swap, 64 * MIB, Profile::Nvme), data];
     Shape { memory: 256 * MIB, devices, shared: 4 << 20, ..Shape::default() }
 }
 

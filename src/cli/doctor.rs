@@ -6,7 +6,7 @@ use crate::provider::cache::{Cache, cache_dir};
 use crate::provider::doctor::{HostFacts, KvmProbe, ProviderReport, State, ToolFacts, judge, probe_kvm, tools};
 use crate::provider::kernel::{Kernel, KernelSource};
 use crate::provider::lease::{Lease, leftovers, state_dir};
-use crate::provider::machine::Qemu;
+use crate::provider::machine::{Qemu, in_path};
 use serde_json::json;
 use std::fmt::Write;
 use std::path::Path;
@@ -26,6 +26,7 @@ pub fn run(kernel: &KernelSource, json: bool) -> anyhow::Result<Exit> {
     };
     let tools = ToolFacts {
         qemu: qemu.ok().map(|qemu| qemu.version),
+        mke2fs: in_path("mke2fs".as_ref()).is_some(),
         kernel: kernel.map(|kernel| kernel.release).map_err(|error| error.to_string()),
         programs: programs.map(drop).map_err(|error| error.to_string()),
         docker: tools::docker(),

@@ -8,7 +8,7 @@ use super::process::{Process, Start};
 use crate::agent::{Decision, Pod, ProbeRole};
 use crate::cgroup::flat_value;
 use crate::kubelet::{SANDBOX, container_cgroup, container_id};
-use crate::record::{EventKind, FileValue, Frame, PodOrder, Role, Volume};
+use crate::record::{DISK, EventKind, FileValue, Frame, PodOrder, Role, Volume};
 use crate::workload::ENV_SEED;
 use rustix::process::Signal;
 use std::collections::BTreeMap;
@@ -193,10 +193,9 @@ impl PodRun {
     fn prepare_volumes(&mut self, context: &Context) -> Result<(), GuestError> {
         for volume in &self.order.volumes {
             let (name, path) = match volume {
-                Volume::HostPath { name, path } => (name, path.clone()),
-                Volume::EmptyDir { name } | Volume::Memory { name, .. } => {
-                    (name, format!("{VOLUMES}/{}/volumes/{name}", self.order.uid))
-                }
+                Volume::HostPath { name, path } => (name, format!("{DISK}/{}", path.trim_start_matches('/'))),
+                Volume::EmptyDir { name } => (name, format!("{DISK}{VOLUMES}/{}/volumes/{name}", self.order.uid)),
+                Volume::Memory { name, .. } => (name, format!("{VOLUMES}/{}/volumes/{name}", self.order.uid)),
             };
             if self.volumes.contains_key(name) {
                 continue;

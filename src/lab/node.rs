@@ -16,7 +16,7 @@ pub struct NodeShape {
     /// Swap devices that are switched on, in order of priority.
     #[serde(default)]
     pub swap: Vec<Device>,
-    /// Data devices.
+    /// Data devices. Volumes lie on the one with a file system.
     #[serde(default)]
     pub data: Vec<Device>,
     /// Kernel settings; what is absent keeps the kernel's default.
@@ -47,6 +47,9 @@ pub struct Device {
     pub size: Bytes,
     /// How fast it is.
     pub profile: Profile,
+    /// The file system of a data device; without one, workloads use the bare device.
+    #[serde(default)]
+    pub file_system: Option<FileSystem>,
     /// Overrides the profile's latency, in nanoseconds.
     #[serde(default)]
     pub latency_ns: Option<u64>,
@@ -56,6 +59,14 @@ pub struct Device {
     /// Overrides the profile's bandwidth, in MB/s.
     #[serde(default)]
     pub mbps: Option<u32>,
+}
+
+/// A file system, made before the node boots.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Deserialize, Serialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum FileSystem {
+    /// ext4, as mke2fs makes it.
+    Ext4,
 }
 
 /// A kind of device, modelled on null_blk.

@@ -16,8 +16,8 @@ pub use cgroup::{CgroupDriver, FileValue, LedgerEntry, LedgerSnapshot, Role};
 pub use frame::{Change, Event, EventKind, Frame, Metric, Outcome, ReadError, Request, Tick, Watch, decode_frames, encode_frame};
 pub use node::{DeviceFacts, DeviceRole, NodeFacts};
 pub use order::{
-    Action, Arrival, CgroupOrder, ContainerKind, ContainerOrder, ControlWrite, LoadOrder, Order, PhaseEnd, PhaseOrder, PodOrder,
-    Probe, ProbeKind, RestartPolicy, Sampling, Setting, SwapOn, Volume,
+    Action, Arrival, CgroupOrder, ContainerKind, ContainerOrder, ControlWrite, DISK, LoadOrder, Order, PhaseEnd, PhaseOrder,
+    PodOrder, Probe, ProbeKind, RestartPolicy, Sampling, Setting, SwapOn, Volume,
 };
 pub use plan::{Plan, PlannedCgroup, PlannedFile, Rule};
 #[cfg(feature = "cli")]

@@ -182,11 +182,14 @@ pub enum ProbeKind {
     },
 }
 
+/// Where the node's data disk is mounted.
+pub const DISK: &str = "/disk";
+
 /// A volume of a pod in the node.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub enum Volume {
-    /// emptyDir on the node's root file system.
+    /// emptyDir on the data disk, as the kubelet's root directory lies on a real node's disk.
     EmptyDir {
         /// Its name in the pod.
         name: String,

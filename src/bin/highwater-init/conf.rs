@@ -27,6 +27,8 @@ pub struct Device {
     pub depth: u64,
     /// 0 for no cap, as null_blk has it.
     pub mbps: u64,
+    /// Gets the file system of /ext4/NAME.
+    pub ext4: bool,
 }
 
 impl Conf {
@@ -48,7 +50,11 @@ impl Conf {
                     latency_ns: number(latency)?,
                     depth: number(depth)?,
                     mbps: number(mbps)?,
+                    ext4: false,
                 }),
+                ["ext4", name] => {
+                    conf.devices.iter_mut().find(|device| device.name == name).ok_or_else(wrong)?.ext4 = true;
+                }
                 _ => return Err(wrong()),
             }
         }

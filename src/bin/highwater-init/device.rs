@@ -39,8 +39,23 @@ pub fn create(device: &Device) -> io::Result<Made> {
         let mut page = zeros;
         sign_as_swap(&mut page.0[..PAGE], device.bytes);
         file.write_all_at(&page.0[..PAGE], 0).map_err(named(&device.name))?;
+    } else if device.ext4 {
+        write_blocks(&file, &device.name, zeros)?;
     }
     Ok(Made { file, name: device.name.clone(), role: device.role, bytes: device.bytes })
+}
+
+/// Writes what the host's mke2fs wrote: records of a block's number and its bytes, see `provider/sim/ext4.rs`.
+fn write_blocks(file: &File, name: &str, mut block: Box<Aligned>) -> io::Result<()> {
+    let path = format!("/ext4/{name}");
+    let records = fs::read(&path).map_err(named(&path))?;
+    for record in records.chunks_exact(8 + PAGE) {
+        let (number, bytes) = record.split_at(8);
+        block.0[..PAGE].copy_from_slice(bytes);
+        let number = u64::from_le_bytes(number.try_into().expect("8 bytes"));
+        file.write_all_at(&block.0[..PAGE], number * PAGE as u64).map_err(named(name))?;
+    }
+    fs::remove_file(&path).map_err(named(&path))
 }
 
 /// The header that mkswap writes: union swap_header of include/linux/swap.h.

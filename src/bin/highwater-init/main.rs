@@ -1,7 +1,7 @@
 //! The init stub of the deterministic node: prepares memory, devices and mounts, pauses at the checkpoint, then becomes the guest program.
 //!
 //! It is small and has no logic of a lab, because its bytes are part of the checkpoint's key. It reads `/boot.conf`, one word list per line:
-//! `module PATH plain|compressed`, `cgroup2 OPTIONS`, `memory BYTES` and `device NAME swap|data BYTES LATENCY_NS DEPTH MBPS`.
+//! `module PATH plain|compressed`, `cgroup2 OPTIONS`, `memory BYTES`, `device NAME swap|data BYTES LATENCY_NS DEPTH MBPS` and, after its device, `ext4 NAME`.
 
 mod conf;
 mod device;
@@ -10,7 +10,7 @@ mod system;
 
 use conf::Conf;
 use highwater::record::shm::{ENV_FACTS, ENV_SHM, Region};
-use highwater::record::{NodeFacts, port};
+use highwater::record::{DISK, NodeFacts, port};
 use std::io;
 use std::os::unix::fs::PermissionsExt;
 use std::os::unix::process::CommandExt;
@@ -45,6 +45,10 @@ fn run() -> io::Result<std::convert::Infallible> {
     let devices = conf.devices.iter().map(device::create).collect::<io::Result<Vec<_>>>()?;
     let device_bytes = before.saturating_sub(memory::free()?);
     let devices = devices.into_iter().map(device::measure).collect::<io::Result<Vec<_>>>()?;
+    for device in conf.devices.iter().filter(|device| device.ext4) {
+        std::fs::create_dir(DISK).map_err(named(DISK))?;
+        system::mount(&format!("/dev/{}", device.name), DISK, "ext4", "")?;
+    }
     let (mem_total, ballast_bytes) = device::ballast(conf.memory, device_bytes)?;
     let facts = NodeFacts {
         kernel: system::kernel_release()?,

@@ -39,7 +39,16 @@ pub(super) fn check(node: &NodeShape, kubelet: &KubeletConfiguration, tree: &Nod
             if !names.insert(&device.name) {
                 wrong(&path, format!("a second device named {}: names must differ", device.name));
             }
+            if device.file_system.is_some() && list == "swap" {
+                wrong(&format!("{path}.fileSystem"), "a swap device has no file system".into());
+            }
         }
+    }
+    for device in node.data.iter().filter(|device| device.file_system.is_some()).skip(1) {
+        wrong(
+            &format!("node.data[{}].fileSystem", device.name),
+            "volumes lie on one disk: only one may have a file system".into(),
+        );
     }
     let kernel = &node.kernel;
     let mut range = |path: &str, value: Option<u32>, low: u32, high: u32| {

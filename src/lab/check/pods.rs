@@ -35,15 +35,15 @@ pub(super) fn check(key: &str, pod: &Pod, arm: &ArmTree, tree: &Node, problems: 
             problems.push(tree.blame(path, "only an init container may have one: with Always it is a sidecar"));
         }
     }
+    let no_disk = arm.node.as_ref().is_some_and(|node| node.data.iter().all(|device| device.file_system.is_none()));
     for volume in &pod.spec.volumes {
         let path = format!("{base}.spec.volumes[{}]", volume.name);
         match (&volume.empty_dir, &volume.host_path) {
             (Some(dir), None) if !matches!(dir.medium.as_str(), "" | "Memory") => {
                 problems.push(tree.blame(path, "the medium of an emptyDir must be empty or Memory"));
             }
-            (None, Some(_)) if arm.node.as_ref().is_some_and(|n| n.data.is_empty()) => {
-                problems.push(tree.blame(path, "a hostPath lies on the data disk, but the node has none: add one to node.data"));
-            }
+            (Some(dir), None) if dir.medium == "Memory" => {}
+            (Some(_), None) | (None, Some(_)) if no_disk => problems.push(tree.blame(path, NO_DISK)),
             (Some(_), None) | (None, Some(_)) => {}
             _ => {
                 problems.push(tree.blame(
@@ -54,6 +54,8 @@ pub(super) fn check(key: &str, pod: &Pod, arm: &ArmTree, tree: &Node, problems: 
         }
     }
 }
+
+const NO_DISK: &str = "this volume lies on the data disk, but the node has none: add a device with `fileSystem: ext4` to node.data, or use medium Memory";
 
 fn container_problems(path: &str, container: &Container, pod: &Pod, tree: &Node, problems: &mut Problems) {
     let mut wrong = |field: &str, message: String| problems.push(tree.blame(format!("{path}{field}"), message));

@@ -104,12 +104,17 @@ fn sim(host: &HostFacts, tools: &ToolFacts) -> Vec<Check> {
         Ok(()) => ok("the node programs", "built"),
         Err(reason) => not(State::Missing, "the node programs", "none", reason),
     };
+    let mke2fs = match tools.mke2fs {
+        true => ok("mke2fs", "yes"),
+        false => not(State::Limited, "mke2fs", "none", "labs with a data disk need it: apt-get install e2fsprogs"),
+    };
     let more_memory = "larger labs need more; run fewer arms at a time";
     let few = "arms run one after the other on one core";
     vec![
         qemu(tools),
         kernel,
         programs,
+        mke2fs,
         at_least("memory available", host.memory_available, GIB, State::Limited, more_memory),
         at_least("disk for the cache", tools.cache_free, GIB, State::Limited, "point XDG_CACHE_HOME at a larger disk"),
         if host.processors > 1 {
@@ -294,6 +299,7 @@ mod tests {
     fn equipped() -> ToolFacts {
         ToolFacts {
             qemu: Some("7.2.22".into()),
+            mke2fs: true,
             kernel: Ok("6.1.0-57-cloud-amd64".into()),
             programs: Ok(()),
             docker: Err("no Docker API at unix:///var/run/docker.sock".into()),
@@ -314,7 +320,7 @@ mod tests {
     #[test]
     fn every_unmet_need_says_what_to_do() {
         let bare = ToolFacts { kernel: Err("fetch it".into()), programs: Err("build them".into()), ..equipped() };
-        let bare = ToolFacts { qemu: None, cache_free: None, ..bare };
+        let bare = ToolFacts { qemu: None, mke2fs: false, cache_free: None, ..bare };
         let probe = KvmProbe::NotTried { reason: "there is no /dev/kvm".into() };
         let reports = judge(&host("v1"), &bare, &probe);
         assert!(usable(&reports).is_empty());

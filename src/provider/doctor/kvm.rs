@@ -54,7 +54,7 @@ pub fn probe(root: &Path, qemu: &Qemu, kernel: &Kernel, programs: &NodePrograms,
     std::fs::create_dir(&dir).map_err(FileError::at(&dir))?;
     let initrd = dir.join("initrd");
     // Without its line for memory the stub stops at once, says so on the console, and the kernel panics for want of an init.
-    let content = build_initramfs(&programs.init, kernel, "stop here\n")?;
+    let content = build_initramfs(&programs.init, kernel, "stop here\n", &[])?;
     std::fs::write(&initrd, content).map_err(FileError::at(&initrd))?;
     let mut command = Command::new(&qemu.program);
     command.current_dir(&dir);

@@ -17,6 +17,8 @@ const PATIENCE: Duration = Duration::from_secs(5);
 pub struct ToolFacts {
     /// QEMU.
     pub qemu: Option<String>,
+    /// mke2fs is there, for labs with a data disk.
+    pub mke2fs: bool,
     /// Why there is no usable kernel for the deterministic node, if there is none.
     pub kernel: Result<String, String>,
     /// Why there are no node programs, if there are none.
@@ -40,6 +42,7 @@ impl Default for ToolFacts {
         let unknown = || "not looked for".to_owned();
         ToolFacts {
             qemu: None,
+            mke2fs: false,
             kernel: Err(unknown()),
             programs: Err(unknown()),
             docker: Err(unknown()),

@@ -104,21 +104,15 @@ fn missing_tools(compile: bool) -> Vec<String> {
         ]);
     }
     for (tool, hint) in need {
-        if find(tool).is_none() {
+        if in_path(tool.as_ref()).is_none() {
             missing.push(format!("{tool} ({hint})"));
         }
     }
     let seccomp = || Command::new("pkg-config").args(["--exists", "libseccomp"]).status().is_ok_and(|s| s.success());
-    if compile && find("pkg-config").is_some() && !seccomp() {
+    if compile && in_path("pkg-config".as_ref()).is_some() && !seccomp() {
         missing.push("libseccomp (apt-get install libseccomp-dev)".to_owned());
     }
     missing
-}
-
-/// A program of PATH, or of the folders that PATH of ordinary users leaves out.
-fn find(tool: &str) -> Option<PathBuf> {
-    let elsewhere = || ["/usr/sbin", "/sbin"].map(|dir| Path::new(dir).join(tool)).into_iter().find(|p| p.is_file());
-    in_path(tool.as_ref()).or_else(elsewhere)
 }
 
 /// Lays everything into one folder and makes the disk of it.
@@ -221,7 +215,7 @@ fn make_disk(key: &str, root: &Path, disk: &Path, log: &Path, lease: &Lease) -> 
     fs::File::create(disk)?.set_len(DISK_BYTES)?;
     // The identity of the file system comes from the key, not from chance.
     let uuid = format!("{}-{}-{}-{}-{}", &key[..8], &key[8..12], &key[12..16], &key[16..20], &key[20..32]);
-    let mut mke2fs = Command::new(find("mke2fs").unwrap_or_else(|| "mke2fs".into()));
+    let mut mke2fs = Command::new(in_path("mke2fs".as_ref()).unwrap_or_else(|| "mke2fs".into()));
     mke2fs.args(["-q", "-F", "-t", "ext4", "-m", "0", "-L", "highwater", "-O", "^has_journal", "-U", &uuid]);
     mke2fs.args(["-E", &format!("hash_seed={uuid},lazy_itable_init=1"), "-d"]).arg(root).arg(disk);
     Ok(step::run("making the disk", mke2fs, log, DEADLINE, lease)?)

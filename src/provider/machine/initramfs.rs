@@ -6,11 +6,11 @@ use cpio::newc::{self, Builder, ModeFileType};
 use std::io::{self, Write};
 use std::path::Path;
 
-/// Builds it. `conf` is `/boot.conf` without the lines for modules, which are put before it.
+/// Builds it. `conf` is `/boot.conf` without the lines for modules, which are put before it; `disks` the content of disks by name, for `/ext4`.
 ///
 /// # Errors
 /// When a file cannot be read.
-pub fn build(init: &Path, kernel: &Kernel, conf: &str) -> Result<Vec<u8>, FileError> {
+pub fn build(init: &Path, kernel: &Kernel, conf: &str, disks: &[(&str, Vec<u8>)]) -> Result<Vec<u8>, FileError> {
     let mut archive = Archive { bytes: Vec::new(), inode: 1 };
     let read = |path: &Path| std::fs::read(path).map_err(FileError::at(path));
     let mut modules = String::new();
@@ -22,6 +22,12 @@ pub fn build(init: &Path, kernel: &Kernel, conf: &str) -> Result<Vec<u8>, FileEr
         archive.add(&format!("modules/{name}"), ModeFileType::Regular, 0o644, &read(&module.path)?)?;
         let how = if module.compressed { "compressed" } else { "plain" };
         modules.push_str(&format!("module /modules/{name} {how}\n"));
+    }
+    for (number, (name, content)) in disks.iter().enumerate() {
+        if number == 0 {
+            archive.add("ext4", ModeFileType::Directory, 0o755, &[])?;
+        }
+        archive.add(&format!("ext4/{name}"), ModeFileType::Regular, 0o644, content)?;
     }
     archive.add("boot.conf", ModeFileType::Regular, 0o644, format!("{modules}{conf}").as_bytes())?;
     archive.add("init", ModeFileType::Regular, 0o755, &read(init)?)?;

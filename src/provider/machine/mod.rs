@@ -19,7 +19,6 @@ pub use fork::{Fork, ForkInput, ForkOutput};
 pub use initramfs::build as build_initramfs;
 pub use process::run_with_deadline;
 pub(super) use process::{Process, StartError};
-pub(super) use qemu::in_path;
-pub use qemu::{Hardware, Qemu};
+pub use qemu::{Hardware, Qemu, in_path};
 #[cfg(feature = "cluster")]
 pub(super) use qmp::Monitor;

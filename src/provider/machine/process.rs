@@ -131,6 +131,7 @@ fn spawn(mut command: Command, inherit: &[RawFd]) -> io::Result<Child> {
 pub fn run_with_deadline(command: &mut Command, deadline: Duration) -> io::Result<Output> {
     let mut owned = Command::new(command.get_program());
     owned.args(command.get_args()).stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped()).env("LC_ALL", "C");
+    owned.envs(command.get_envs().filter_map(|(name, value)| Some((name, value?))));
     if let Some(dir) = command.get_current_dir() {
         owned.current_dir(dir);
     }

@@ -153,11 +153,13 @@ fn backend(id: &str, size: u64, path: &Path, share: &str) -> OsString {
     text
 }
 
-/// The program of this name in PATH, or at this path.
+/// The program of this name in PATH or in the folders that PATH of ordinary users leaves out, or at this path.
 pub fn in_path(name: &std::ffi::OsStr) -> Option<PathBuf> {
     let direct = Path::new(name);
     if direct.components().count() > 1 {
         return direct.is_file().then(|| direct.to_owned());
     }
-    std::env::split_paths(&std::env::var_os("PATH")?).map(|dir| dir.join(name)).find(|path| path.is_file())
+    let path = std::env::var_os("PATH").unwrap_or_default();
+    let folders = std::env::split_paths(&path).chain(["/usr/sbin".into(), "/sbin".into()]);
+    folders.map(|dir| dir.join(name)).find(|path| path.is_file())
 }

@@ -1,8 +1,10 @@
 //! The provider `sim`: the deterministic node, booted once per shape, kept in the cache and forked into arms.
 
+mod ext4;
 mod order;
 mod shape;
 
+pub use ext4::Ext4Error;
 pub use order::{OrderError, order, shapes};
 pub use shape::{Device, Profile, Shape, ShapeError};
 
@@ -73,6 +75,9 @@ pub enum SimError {
     /// The node cannot exist.
     #[error(transparent)]
     Shape(#[from] ShapeError),
+    /// No file system for a disk.
+    #[error(transparent)]
+    Ext4(#[from] Ext4Error),
     /// No kernel.
     #[error(transparent)]
     Kernel(#[from] KernelError),
@@ -114,7 +119,10 @@ pub fn prepare(
 ) -> Result<Checkpoint, SimError> {
     shape.validate()?;
     let hardware = shape.hardware();
-    let initramfs = machine::build_initramfs(&substrate.programs.init, &substrate.kernel, &shape.boot_conf())?;
+    let disks = shape.devices.iter().filter(|device| device.ext4);
+    let disks =
+        disks.map(|device| Ok((device.name.as_str(), ext4::blocks(device.size)?))).collect::<Result<Vec<_>, SimError>>()?;
+    let initramfs = machine::build_initramfs(&substrate.programs.init, &substrate.kernel, &shape.boot_conf(), &disks)?;
     let command_line = shape.command_line();
     let Qemu { version, hash, .. } = &substrate.qemu;
     let clock = cache.hash(&substrate.programs.clock)?;

@@ -72,6 +72,7 @@ fn shape(arm: &Arm) -> Shape {
         device.latency_ns = d.latency_ns.unwrap_or(device.latency_ns);
         device.depth = d.depth.unwrap_or(device.depth);
         device.mbps = d.mbps.or(device.mbps);
+        device.ext4 = d.file_system.is_some();
         device
     };
     let swap = node.swap.iter().map(|d| device(d, DeviceRole::Swap));

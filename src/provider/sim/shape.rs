@@ -43,6 +43,9 @@ pub struct Device {
     pub depth: u32,
     /// Bandwidth cap in MB/s.
     pub mbps: Option<u32>,
+    /// Holds an ext4, mounted at [`crate::record::DISK`].
+    #[serde(default)]
+    pub ext4: bool,
 }
 
 /// Kinds of disks.
@@ -119,7 +122,7 @@ impl Device {
             (Profile::Hdd, DeviceRole::Swap) => (10_000, 1, None),
             (Profile::Hdd, DeviceRole::Data) => (800, 1, Some(150)),
         };
-        Device { name: name.to_owned(), role, size, latency_ns: latency_us * 1000, depth, mbps }
+        Device { name: name.to_owned(), role, size, latency_ns: latency_us * 1000, depth, mbps, ext4: false }
     }
 }
 
@@ -190,12 +193,15 @@ impl Shape {
             text.push_str("cgroup2 memory_recursiveprot\n");
         }
         _ = writeln!(text, "memory {}", self.memory);
-        for Device { name, role, size, latency_ns, depth, mbps } in &self.devices {
+        for Device { name, role, size, latency_ns, depth, mbps, ext4 } in &self.devices {
             let role = match role {
                 DeviceRole::Swap => "swap",
                 DeviceRole::Data => "data",
             };
             _ = writeln!(text, "device {name} {role} {size} {latency_ns} {depth} {}", mbps.unwrap_or(0));
+            if *ext4 {
+                _ = writeln!(text, "ext4 {name}");
+            }
         }
         text
     }

@@ -2,10 +2,10 @@
 
 mod engine;
 
+use super::files;
 use super::memory::{Block, seed};
 use super::{Args, ArgsError, WorkloadError, server, signals, system};
 use engine::Engine;
-use std::fs::File;
 use std::path::PathBuf;
 use std::sync::Arc;
 
@@ -14,6 +14,7 @@ use std::sync::Arc;
 pub struct Settings {
     weights: usize,
     weights_file: Option<PathBuf>,
+    make: Option<usize>,
     token_share: f64,
     prefill_chunk: u32,
     kv_per_token: usize,
@@ -24,7 +25,7 @@ pub struct Settings {
 }
 
 impl Settings {
-    /// `--weights` (anonymous) or `--weights-file` (mapped) · `--token-share` (of the weights a token reads, 1) · `--prefill-chunk` (prompt
+    /// `--weights` (anonymous) or `--weights-file` (mapped, as llama.cpp does; `--make` is its size, and it is made when it is not there) · `--token-share` (of the weights a token reads, 1) · `--prefill-chunk` (prompt
     /// tokens per pass over the weights, 512) · `--kv-per-token` (cache a token adds, 0) · `--batch` (requests decoded together, 1)
     /// · `--runtime` (host runtime, touched once a request, 0) · `--port` (8000) · `--model` (its name).
     pub(super) fn parse(mut args: Args) -> Result<Settings, ArgsError> {
@@ -32,6 +33,7 @@ impl Settings {
         let settings = Settings {
             weights: if weights_file.is_some() { 0 } else { args.required_size("weights")? },
             weights_file,
+            make: args.size("make")?,
             token_share: args.share("token-share")?.unwrap_or(1.0),
             prefill_chunk: u32::try_from(args.number("prefill-chunk", 1)?.unwrap_or(512)).unwrap_or(u32::MAX),
             kv_per_token: args.size("kv-per-token")?.unwrap_or(0),
@@ -62,8 +64,8 @@ pub fn run(settings: &Settings) -> Result<(), WorkloadError> {
     let weights = match &settings.weights_file {
         None => filled(settings.weights)?,
         Some(path) => {
-            let what = || format!("map the weights {}", path.display());
-            Block::of_file(&File::open(path).map_err(system(what()))?).map_err(system(what()))?
+            let file = files::open(path, settings.make, super::memory::seed())?;
+            Block::of_file(&file).map_err(system(format!("map the weights {}", path.display())))?
         }
     };
     let listener = server::listen(settings.port)?;
