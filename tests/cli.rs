@@ -134,3 +134,19 @@ fn a_killed_run_is_cleaned_up() {
     assert!(machines.iter().all(|pid| !alive(*pid)), "a machine survived");
     place.assert_empty();
 }
+
+#[test]
+fn a_lab_whose_pressure_is_switched_off_decides_nothing() {
+    let place = Place::new();
+    let lab = Path::new(env!("CARGO_MANIFEST_DIR")).join("fixtures/labs/calm");
+    let out = place.out();
+    let arguments = ["run", lab.to_str().expect("UTF-8"), "--out", out.to_str().expect("UTF-8")];
+    let output = expect(4, &mut place.command(&arguments));
+    let text = String::from_utf8_lossy(&output.stdout).into_owned();
+    let last = text.lines().find(|line| line.contains("the pressure this lab is about did not occur"));
+    assert!(last.is_some_and(|line| line.starts_with("UNINFORMATIVE")), "{text}");
+    let page = std::fs::read_to_string(out.join("report.html")).expect("it has a report all the same");
+    assert!(page.contains("UNINFORMATIVE"), "the page says it as well");
+    // Studied again from its files alone, it ends the same.
+    expect(4, &mut place.command(&["report", out.to_str().expect("UTF-8")]));
+}

@@ -40,6 +40,37 @@ fn every_lab_ends_as_expected_and_gives_the_same_bytes_again() {
     assert!(failures.is_empty(), "{}", failures.join("\n"));
 }
 
+/// The default sweep of mis-sized, and two of its arms again in a sweep of their own.
+#[test]
+fn the_request_at_which_swap_begins_to_help_is_found_and_said() {
+    let dir = tempfile::tempdir().expect("a temporary directory");
+    let sweep = |out: &Path, further: &[&str]| {
+        let arguments = ["sweep", "swap/mis-sized", "--out", out.to_str().expect("UTF-8")];
+        let output = expect(0, highwater(&arguments).args(further));
+        (String::from_utf8_lossy(&output.stdout).into_owned(), result(out))
+    };
+    let (whole, part) = (dir.path().join("whole"), dir.path().join("part"));
+    let (text, found) = sweep(&whole, &[]);
+    let found = found.sweep.expect("a swept lab has a sweep");
+    assert!(found.crossed && text.contains(&found.sentence), "{text}");
+    let at = found
+        .points
+        .windows(2)
+        .find(|pair| found.sentence.ends_with(&format!("between {} and {}", pair[0].value, pair[1].value)));
+    let [before, after] = at.expect("the crossing lies between two neighbours") else { unreachable!("windows of two") };
+    assert!(before.figure > after.figure, "{}", found.sentence);
+    // The same two values alone: the same crossing, and arms that are equal to the byte.
+    let path = "pods.server.spec.containers[server].resources.requests.memory";
+    let (_, alone) = sweep(&part, &["--set", &format!("{path}={},{}", before.value, after.value)]);
+    assert_eq!(alone.sweep.expect("it is swept").sentence, found.sentence);
+    let arms: Vec<_> = files(&part).into_iter().filter(|file| file.components().count() > 1).collect();
+    assert!(arms.len() > 12, "{arms:?}");
+    for file in arms {
+        let read = |run: &Path| std::fs::read(run.join(&file)).unwrap_or_else(|e| panic!("{}: {e}", file.display()));
+        assert!(read(&whole) == read(&part), "{} differs", file.display());
+    }
+}
+
 /// Busy virtual time is exact on every machine, so it is held to a figure where wall time could not be.
 fn over_budget(lab: &Lab, found: &LabResult) -> Option<String> {
     let busy: u64 = found.arms.iter().map(|arm| arm.busy_ns).sum();

@@ -16,6 +16,7 @@ mod run;
 mod show;
 mod snapshot;
 mod studied;
+mod sweep;
 
 use crate::provider::kernel::KernelSource;
 use clap::{Parser, Subcommand};
@@ -46,6 +47,8 @@ enum Command {
     },
     /// Run a lab and compare its arms.
     Run(run::Arguments),
+    /// Set one field of a lab to one value after the other and find where it turns from harm to help.
+    Sweep(sweep::Arguments),
     /// Print the control ledger of a run.
     Snapshot {
         /// A run directory.
@@ -131,6 +134,7 @@ fn run(cli: Cli) -> anyhow::Result<Exit> {
         Command::List => list::run(json),
         Command::Show { lab } => show::run(&lab, json),
         Command::Run(arguments) => run::run(arguments, json),
+        Command::Sweep(arguments) => sweep::run(arguments, json),
         Command::Snapshot { run } => snapshot::run(&run, json),
         Command::Diff { first, second } => diff::run(&first, &second, json),
         Command::Report { run } => report::run(&run, json),

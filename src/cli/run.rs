@@ -25,6 +25,13 @@ pub struct Arguments {
     /// Run only this arm; may be given several times.
     #[arg(long = "arm", value_name = "ARM")]
     arms: Vec<String>,
+    #[command(flatten)]
+    how: How,
+}
+
+/// How a lab is run.
+#[derive(Debug, clap::Args)]
+pub(super) struct How {
     /// The run directory; by default a new one below highwater-runs.
     #[arg(long, value_name = "DIR")]
     out: Option<Utf8PathBuf>,
@@ -43,11 +50,16 @@ pub struct Arguments {
 
 /// Runs a lab.
 pub fn run(arguments: Arguments, json: bool) -> anyhow::Result<Exit> {
-    let began = Instant::now();
     let lab = input::lab(&arguments.lab)?;
-    let arms = chosen(&lab, &arguments.arms)?;
+    perform(&lab, &arguments.arms, arguments.how, json)
+}
+
+/// Runs these arms of a lab, all of them when none is named.
+pub(super) fn perform(lab: &Lab, arms: &[String], how: How, json: bool) -> anyhow::Result<Exit> {
+    let began = Instant::now();
+    let arms = chosen(lab, arms)?;
     let plans = plans(&arms)?;
-    let out = arguments.out.clone().map_or_else(|| next_directory(&lab.name), Ok)?;
+    let out = how.out.clone().map_or_else(|| next_directory(&lab.name), Ok)?;
     let run = RunDir::create(&out).map_err(|e| Exit::BadInput.because(e))?;
 
     let lease = Lease::open(&state_dir())?;
@@ -56,7 +68,7 @@ pub fn run(arguments: Arguments, json: bool) -> anyhow::Result<Exit> {
     let progress = Progress::new(&arms);
     let cache = Cache::at(cache_dir());
     let say = |text: &str| progress.say(text);
-    let substrate = Substrate::find(&arguments.kernel.into(), &cache, &lease, &say).map_err(substrate_error)?;
+    let substrate = Substrate::find(&how.kernel.into(), &cache, &lease, &say).map_err(substrate_error)?;
     let mut timing = Timing::default();
     let mut nodes = Vec::new();
     let mut orders = Vec::new();
@@ -65,7 +77,7 @@ pub fn run(arguments: Arguments, json: bool) -> anyhow::Result<Exit> {
         timing.warm &= checkpoint.warm;
         for arm in &group {
             let plan = &plans.iter().find(|(name, _)| *name == arm.name).expect("every chosen arm has a plan").1;
-            let order = sim::order(&lab, arm, plan).map_err(|e| Exit::BadInput.because(format!("arm {}: {e}", arm.name)))?;
+            let order = sim::order(lab, arm, plan).map_err(|e| Exit::BadInput.because(format!("arm {}: {e}", arm.name)))?;
             orders.push((*arm, order, nodes.len()));
         }
         nodes.push((checkpoint, group));
@@ -81,19 +93,19 @@ pub fn run(arguments: Arguments, json: bool) -> anyhow::Result<Exit> {
     for (arm, order, _) in &orders {
         run.write_json(&format!("order/{}.json", arm.name), order)?;
     }
-    run.write_json("node.json", &node_record(&lab, &substrate, &nodes)?)?;
-    run.write_json("lease.json", &serde_json::json!({"schema": SCHEMA, "provider": arguments.provider, "left": []}))?;
+    run.write_json("node.json", &node_record(lab, &substrate, &nodes)?)?;
+    run.write_json("lease.json", &serde_json::json!({"schema": SCHEMA, "provider": how.provider, "left": []}))?;
 
     let driving = Instant::now();
     let forks: Vec<_> = orders.iter().map(|(arm, order, node)| (*arm, order, &nodes[*node].0)).collect();
-    let guard = Duration::from_secs(arguments.guard);
-    let jobs = arguments.jobs.unwrap_or_else(|| std::thread::available_parallelism().map_or(1, usize::from)).max(1);
+    let guard = Duration::from_secs(how.guard);
+    let jobs = how.jobs.unwrap_or_else(|| std::thread::available_parallelism().map_or(1, usize::from)).max(1);
     let arm_timings = drive::drive(&forks, &substrate.programs.node, &run, guard, jobs, &cache, &lease, &progress)?;
     timing.add("drive", driving.elapsed());
     progress.finish();
 
     let studying = Instant::now();
-    let studied = studied::study(&run, &lab)?;
+    let studied = studied::study(&run, lab)?;
     run.write_json("result.json", &studied.result)?;
     timing.add("study", studying.elapsed());
     let reporting = Instant::now();

@@ -2,7 +2,7 @@
 
 use super::Exit;
 use crate::lab::Lab;
-use crate::record::{Event, LedgerSnapshot, Metric, NodeRecord, Plan, Role, RunDir, RunError};
+use crate::record::{DeviceFacts, Event, LedgerSnapshot, Metric, NodeRecord, Plan, Role, RunDir, RunError};
 use crate::report;
 use crate::study::{self, Conclusion, Curves, LabResult, Records};
 
@@ -20,6 +20,7 @@ pub struct Studied {
 
 /// Studies the records of a run. Arms that were not run have none.
 pub fn study(run: &RunDir, lab: &Lab) -> anyhow::Result<Studied> {
+    let node: NodeRecord = run.read_json("node.json")?;
     let (mut arms, mut curves, mut plans, mut all_ledgers) = (Vec::new(), Vec::new(), Vec::new(), Vec::new());
     for arm in lab.arms.iter().filter(|arm| run.file(&format!("samples/{}.bin", arm.name)).is_file()) {
         let name = &arm.name;
@@ -28,15 +29,23 @@ pub fn study(run: &RunDir, lab: &Lab) -> anyhow::Result<Studied> {
         let ledgers = arm.phases.iter().map(|p| run.ledger(name, &p.name)).collect::<Result<Vec<_>, _>>()?;
         let ledgers: Vec<_> = ledgers.into_iter().flatten().collect();
         let (samples, requests) = (run.samples(name)?, run.requests(name)?);
-        let records = Records { plan: &plan, events: &events, samples, requests, ledgers: &ledgers };
+        let reports = run.reports(name)?;
+        let swap_device = arm.node.swap.first().and_then(|device| measured(&node, name, &device.name));
+        let records =
+            Records { plan: &plan, events: &events, samples, requests, reports: &reports, swap_device, ledgers: &ledgers };
         let result = study::study_arm::<RunError>(arm, records)?;
         curves.push((name.clone(), study::curves(run.samples(name)?, result.end_ns, drawn)?));
         arms.push(result);
         plans.push((name.clone(), plan));
         all_ledgers.push((name.clone(), ledgers));
     }
-    let node = run.read_json("node.json")?;
     Ok(Studied { result: study::conclude(lab, arms), lab: lab.clone(), node, curves, plans, ledgers: all_ledgers })
+}
+
+/// A device of the node that an arm was forked from.
+fn measured(node: &NodeRecord, arm: &str, device: &str) -> Option<DeviceFacts> {
+    let booted = node.nodes.iter().find(|n| n.arms.iter().any(|a| a == arm))?;
+    booted.facts.devices.iter().find(|d| d.name == device).cloned()
 }
 
 /// What the report draws.

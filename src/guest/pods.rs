@@ -8,7 +8,7 @@ use super::process::{Process, Start};
 use crate::agent::{Decision, Pod, ProbeRole};
 use crate::cgroup::flat_value;
 use crate::kubelet::{SANDBOX, container_cgroup, container_id};
-use crate::record::{DISK, EventKind, FileValue, Frame, PodOrder, Role, Volume};
+use crate::record::{DISK, EventKind, FileValue, Frame, PodOrder, Report, Role, Volume};
 use crate::workload::ENV_SEED;
 use rustix::process::Signal;
 use std::collections::BTreeMap;
@@ -225,8 +225,16 @@ impl PodRun {
             Slot::Container(i) => (self.order.containers[i].name.as_str(), self.containers[i].as_mut().map(|c| &mut c.process)),
         };
         if let Some(process) = process {
-            let log = |line| context.recorder.frame(&Frame::Log { pod: pod.clone(), container: container.to_owned(), line });
-            process.read_lines(&mut { log });
+            let recorder = &context.recorder;
+            let mut pass_on = |line: String| {
+                let (pod, container) = (pod.clone(), container.to_owned());
+                if line.starts_with(Report::WORD) {
+                    recorder.frame(&Frame::Report(Report { at_ns: recorder.now(), pod, container, line }));
+                } else {
+                    recorder.frame(&Frame::Log { pod, container, line });
+                }
+            };
+            process.read_lines(&mut pass_on);
         }
     }
 

@@ -1,6 +1,6 @@
 //! Expectations and acceptance rules: a figure, a bound, and an arm in which it must be false.
 
-use super::{Amount, MetricName};
+use super::{Amount, MetricName, Unit};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -47,6 +47,21 @@ pub struct MetricRef {
     /// The control file, for `control`.
     #[serde(default)]
     pub file: Option<String>,
+    /// The name in the workload's report, for `report`.
+    #[serde(default)]
+    pub key: Option<String>,
+}
+
+impl MetricRef {
+    /// The figure's unit. What a workload reports has the unit its key ends in; times are nanoseconds here whatever they were.
+    #[must_use]
+    pub fn unit(&self) -> Unit {
+        match self.key.as_deref() {
+            Some(key) if key.ends_with("_s") || key.ends_with("_ms") || key.ends_with("_us") => Unit::Time,
+            Some(key) if key.ends_with("_bytes") => Unit::Bytes,
+            _ => self.name.unit(),
+        }
+    }
 }
 
 /// The bounds of a statement; all that are given must hold.
@@ -119,16 +134,16 @@ impl Amount {
     ///
     /// # Errors
     /// What is wrong, in words.
-    pub fn bound(&self, name: MetricName) -> Result<Bound, String> {
-        use super::{Bytes, Span, Unit};
+    pub fn bound(&self, metric: &MetricRef) -> Result<Bound, String> {
+        use super::{Bytes, Span};
         let number = || self.0.parse::<f64>().ok().filter(|n| n.is_finite());
-        match name.unit() {
+        match metric.unit() {
             Unit::Text => Ok(Bound::Text(self.0.clone())),
             Unit::Bytes => Bytes::parse(&self.0).map(|b| Bound::Number(b.0 as f64)),
             Unit::Time => Span::parse(&self.0).map(|s| Bound::Number(s.0 as f64)),
-            Unit::Count | Unit::Percent | Unit::PerSecond => {
-                number().map(Bound::Number).ok_or_else(|| format!("`{}` is not a number, but {} is one", self.0, name.text()))
-            }
+            Unit::Count | Unit::Percent | Unit::PerSecond | Unit::Rate => number()
+                .map(Bound::Number)
+                .ok_or_else(|| format!("`{}` is not a number, but {} is one", self.0, metric.name.text())),
         }
     }
 }

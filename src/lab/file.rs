@@ -1,6 +1,6 @@
 //! `lab.yaml` as it is typed.
 
-use super::{Acceptance, Bytes, Expectation, MetricRef, NodeShape, Phase, Span};
+use super::{Acceptance, Bytes, Expectation, MetricRef, NodeShape, Phase, Span, Sweep};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -39,6 +39,9 @@ pub struct LabFile {
     /// Rules by which an arm is accepted, written before the run.
     #[serde(default)]
     pub acceptance: Option<Acceptance>,
+    /// What `highwater sweep` does with the lab when it is told nothing else.
+    #[serde(default)]
+    pub sweep: Option<Sweep>,
     /// What the lab may cost.
     pub budget: Budget,
     /// Seeds every generator; arms share it.

@@ -40,6 +40,15 @@ pub fn comparability_key(arms: &[(&str, &Node)], vary: &[(&str, &Node)]) -> Resu
     problems.or(hash(&shared))
 }
 
+/// Whether two of these differ below a path.
+pub fn differs_below(arms: &[&Node], prefix: &str) -> bool {
+    let mut differs = false;
+    for other in arms.iter().skip(1) {
+        compare(&Path::root(), Some(arms[0]), Some(other), &mut |path, _| differs |= path.within(prefix));
+    }
+    differs
+}
+
 fn hash(value: &serde_json::Value) -> String {
     Sha256::digest(canonical(value).as_bytes()).iter().map(|b| format!("{b:02x}")).collect()
 }

@@ -16,6 +16,8 @@ pub enum Unit {
     Percent,
     /// Per second.
     PerSecond,
+    /// Bytes per second.
+    Rate,
     /// A control file's text.
     Text,
 }
@@ -50,6 +52,8 @@ pub enum Subject {
     Memory,
     /// A pod's or container's life.
     Life,
+    /// What a pod's workload reported of itself.
+    Report,
     /// A control file of the ledger.
     Control,
     /// The whole arm.
@@ -124,6 +128,8 @@ metrics! {
     Throughput "throughput" PerSecond Requests;
     /// Requests served within their service level objective per second of the phase.
     Goodput "goodput" PerSecond Requests;
+    /// Share of due requests that were not served within their service level objective. A P99 within it means at most 1.
+    SloMissed "slo.missed" Percent Requests;
     /// Containers the OOM killer ended.
     OomKills "oomKills" Count Life;
     /// Containers that ended.
@@ -146,6 +152,8 @@ metrics! {
     SwapOut "swapOut" Count Memory;
     /// Most swap used.
     SwapPeak "swapPeak" Bytes Memory;
+    /// Swap used at the end.
+    SwapEnd "swapEnd" Bytes Memory;
     /// Most memory used, swap apart.
     MemoryPeak "memoryPeak" Bytes Memory;
     /// Share of the phase in which some task waited for memory.
@@ -162,12 +170,22 @@ metrics! {
     EventsHigh "events.high" Count Memory;
     /// Times the cgroup was reclaimed below its memory.low.
     EventsLow "events.low" Count Memory;
+    /// Share of the time in which the modelled GPU of a pod ran kernels.
+    GpuBusy "gpu.busy" Percent Report;
+    /// Most memory of its modelled GPU that a pod held.
+    VramUsed "vram.used" Bytes Report;
+    /// The latest value that a pod's workload reported under the name `key`, in the unit that the key ends in.
+    Reported "report" Count Report;
     /// The control file named by `file`, as text.
     Control "control" Text Control;
     /// Control files that differ from what the kubelet of this version writes.
     Drifted "ledger.drifted" Count Arm;
     /// How long the phase took: what a job needs, when the phase ends with it.
     Elapsed "elapsed" Time Arm;
+    /// Time of one random 4 KiB read from the arm's first swap device, as measured before the arm began.
+    SwapDeviceRead "swapDevice.read" Time Arm;
+    /// Sequential reads from the arm's first swap device, as measured before the arm began.
+    SwapDeviceRate "swapDevice.rate" Rate Arm;
     /// Busy virtual time of the arm.
     Busy "busy" Time Arm;
 }

@@ -14,6 +14,7 @@ mod node;
 mod phase;
 mod pod;
 mod resolve;
+mod sweep;
 mod value;
 
 pub use catalogue::{LabFiles, catalogue, find};
@@ -24,6 +25,7 @@ pub use node::{Device, Kernel, NodeShape, Profile, Switch, Thp};
 pub use phase::{Arrivals, Ends, Load, Phase, Slo, Tokens};
 pub use pod::{HONOURED, Honour};
 pub use resolve::{Arm, Lab, load};
+pub use sweep::{Sweep, swept};
 pub use value::{Amount, Bytes, Span};
 
 /// The JSON Schema of `lab.yaml`, for editors and for checks outside this program.

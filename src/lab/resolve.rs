@@ -2,7 +2,7 @@
 
 use super::file::LabFile;
 use super::key::comparability_key;
-use super::{Acceptance, Budget, Expectation, LabFiles, NodeShape, Phase, Scale, SourceFile, Span, check, merge, pod};
+use super::{Acceptance, Budget, Expectation, LabFiles, NodeShape, Phase, Scale, SourceFile, Span, Sweep, check, merge, pod};
 use crate::kubelet::{KubeletConfiguration, Pod};
 use crate::yaml::{self, Entry, Kind, Mark, Node, Path, Problem, Problems};
 use serde::de::DeserializeOwned;
@@ -37,6 +37,8 @@ pub struct Lab {
     pub expectations: Vec<Expectation>,
     /// Rules by which an arm is accepted.
     pub acceptance: Option<Acceptance>,
+    /// What is swept by default; in a swept lab, what was.
+    pub sweep: Option<Sweep>,
     /// What the lab may cost.
     pub budget: Budget,
     /// All documents as one text; reading it again gives the same lab.
@@ -163,10 +165,26 @@ pub fn load(files: &LabFiles) -> Result<Lab, Problems> {
         key: key.unwrap_or_default(),
         expectations: file.expectations,
         acceptance: file.acceptance,
+        sweep: file.sweep,
         budget: file.budget,
         text: files.joined(),
     };
     problems.or(lab)
+}
+
+/// The arms as trees, undecoded.
+pub(super) fn trees(files: &LabFiles) -> Result<Vec<Node>, Problems> {
+    let mut problems = Problems::default();
+    let documents = documents(files, &mut problems);
+    let lab = one(files, &documents, "Lab", &mut problems);
+    let kubelet = one(files, &documents, "KubeletConfiguration", &mut problems);
+    let mut trees = Vec::new();
+    if let (Some(root), Some(kubelet)) = (lab, kubelet) {
+        let base = base(root, kubelet, pods(&documents, root, &mut problems));
+        let arms = root.get("arms").map_or(&[][..], Node::items).iter();
+        trees.extend(arms.map(|arm| arm.get("patch").map_or_else(|| base.clone(), |patch| merge::merge(&base, patch))));
+    }
+    problems.or(trees)
 }
 
 fn documents(files: &LabFiles, problems: &mut Problems) -> Vec<Node> {

@@ -53,6 +53,33 @@ pub enum Frame {
         /// Virtual nanoseconds the vCPU was busy since the arm began: the lab's cost, exact on every machine.
         busy_ns: u64,
     },
+    /// A line in which a workload reports of itself.
+    Report(Report),
+}
+
+/// What a workload reported of itself: a line of `key=value` after the word `report`. Values are cumulative since the process started.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Report {
+    /// When it was read.
+    pub at_ns: u64,
+    /// Pod.
+    pub pod: String,
+    /// Container.
+    pub container: String,
+    /// The line without its newline.
+    pub line: String,
+}
+
+impl Report {
+    /// The word that every report begins with.
+    pub const WORD: &str = "report ";
+
+    /// Keys and values, in the line's order.
+    pub fn values(&self) -> impl Iterator<Item = (&str, f64)> {
+        let pairs = self.line.strip_prefix(Report::WORD).unwrap_or_default().split(' ');
+        pairs.filter_map(|pair| pair.split_once('=')).filter_map(|(key, value)| Some((key, value.parse().ok()?)))
+    }
 }
 
 /// An event.

@@ -13,7 +13,9 @@ mod run;
 pub mod shm;
 
 pub use cgroup::{CgroupDriver, FileValue, LedgerEntry, LedgerSnapshot, Role};
-pub use frame::{Change, Event, EventKind, Frame, Metric, Outcome, ReadError, Request, Tick, Watch, decode_frames, encode_frame};
+pub use frame::{
+    Change, Event, EventKind, Frame, Metric, Outcome, ReadError, Report, Request, Tick, Watch, decode_frames, encode_frame,
+};
 pub use node::{DeviceFacts, DeviceRole, NodeFacts};
 pub use order::{
     Action, Arrival, CgroupOrder, ContainerKind, ContainerOrder, ControlWrite, DISK, LoadOrder, Order, PhaseEnd, PhaseOrder,

@@ -11,13 +11,14 @@
 //! | `samples/ARM.bin` | frames: Hello, Watch, Tick, Done |
 //! | `load/ARM.jsonl` | one [`Request`] a line |
 //! | `log/ARM.log` | `pod/container: line` |
+//! | `report/ARM.jsonl` | one [`Report`] a line: what workloads report of themselves |
 //! | `ledger/ARM/PHASE.json` | [`LedgerSnapshot`] at the phase's end |
 //! | `result.json`, `report.html` | what was derived, and can be derived again |
 //! | `timing.json` | wall times: the only file that differs between equal runs |
 //!
 //! Every file is written beside its place and then moved there, so a reader never sees half of one.
 
-use super::{Event, Frame, LedgerSnapshot, NodeFacts, Order, Plan, ReadError, Request};
+use super::{Event, Frame, LedgerSnapshot, NodeFacts, Order, Plan, ReadError, Report, Request};
 use camino::{Utf8Path, Utf8PathBuf};
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
@@ -214,6 +215,15 @@ impl RunDir {
         self.lines(&format!("load/{arm}.jsonl"))
     }
 
+    /// What the workloads of an arm reported of themselves, one by one; nothing in a run that did not keep it.
+    ///
+    /// # Errors
+    /// As [`RunDir::events`].
+    pub fn reports(&self, arm: &str) -> Result<Vec<Report>, RunError> {
+        let name = format!("report/{arm}.jsonl");
+        if self.file(&name).is_file() { self.lines(&name)?.collect() } else { Ok(Vec::new()) }
+    }
+
     /// The samples of an arm, frame by frame.
     ///
     /// # Errors
@@ -234,6 +244,7 @@ impl RunDir {
         let mut samples = self.begin(&format!("samples/{arm}.bin"))?;
         let mut load = self.begin(&format!("load/{arm}.jsonl"))?;
         let mut log = self.begin(&format!("log/{arm}.log"))?;
+        let mut reports = self.begin(&format!("report/{arm}.jsonl"))?;
         let mut buffer = Vec::new();
         for frame in frames(stream) {
             let frame = frame.map_err(|source| RunError::Frames { path: self.file(&format!("samples/{arm}.bin")), source })?;
@@ -242,6 +253,10 @@ impl RunDir {
                 Frame::Request(request) => load.put_line(request)?,
                 Frame::Ledger(ledger) => self.write_json(&format!("ledger/{arm}/{}.json", ledger.phase), ledger)?,
                 Frame::Log { pod, container, line } => log.put(format!("{pod}/{container}: {line}\n").as_bytes())?,
+                Frame::Report(report) => {
+                    log.put(format!("{}/{}: {}\n", report.pod, report.container, report.line).as_bytes())?;
+                    reports.put_line(report)?;
+                }
                 Frame::Fault { message } => ending.fault = Some(message.clone()),
                 Frame::Hello { .. } | Frame::Watch(_) | Frame::Tick(_) | Frame::Done { .. } => {
                     buffer.clear();
@@ -253,7 +268,7 @@ impl RunDir {
                 ending.done = Some((at_ns, busy_ns));
             }
         }
-        for file in [events, samples, load, log] {
+        for file in [events, samples, load, log, reports] {
             file.finish()?;
         }
         Ok(ending)

@@ -15,8 +15,11 @@ fn served(lab: &Lab, result: &LabResult) -> String {
     let phase = busiest(result);
     let p50 = |arm: &ArmResult| {
         let name = MetricName::LatencyP50;
-        figure(arm, &MetricRef { arm: None, name, phase: phase.clone(), pod: None, container: None, load: None, file: None })
-            .number()
+        figure(
+            arm,
+            &MetricRef { arm: None, name, phase: phase.clone(), pod: None, container: None, load: None, file: None, key: None },
+        )
+        .number()
     };
     let base = result.arms.iter().find(|a| a.name == lab.baseline);
     let clause = |(i, arm): (usize, &ArmResult)| {

@@ -2,12 +2,13 @@
 
 use super::life::{alive, kills, lives};
 use super::memory::Memory;
+use super::reports::reported;
 use super::requests::Requests;
 use super::result::{ArmResult, LedgerResult, PhaseResult};
 use super::window::{Window, windows};
 use crate::lab::{Arm, Slo};
 use crate::ledger;
-use crate::record::{Event, EventKind, Frame, LedgerSnapshot, Plan, Request};
+use crate::record::{DeviceFacts, Event, EventKind, Frame, LedgerSnapshot, Plan, Report, Request};
 use std::collections::BTreeMap;
 
 /// The records of an arm. Samples and requests are streams, since they may be long.
@@ -21,6 +22,10 @@ pub struct Records<'a, S, R> {
     pub samples: S,
     /// Requests.
     pub requests: R,
+    /// What workloads reported of themselves, in order.
+    pub reports: &'a [Report],
+    /// The first swap device of the arm as it was measured.
+    pub swap_device: Option<DeviceFacts>,
     /// Snapshots at the ends of phases.
     pub ledgers: &'a [LedgerSnapshot],
 }
@@ -64,6 +69,7 @@ pub fn study_arm<E>(
         loads: requests.finish(),
         cgroups,
         lives: lives(records.events, window.start_ns, window.end_ns),
+        reports: reported(records.reports, window.start_ns, window.end_ns),
         ledger,
     };
     let phases = windows
@@ -83,6 +89,7 @@ pub fn study_arm<E>(
         phases,
         whole: phase(&whole, all, cgroups, None),
         kills: kills(records.events),
+        swap_device: records.swap_device,
         refused: refused(records.events),
     })
 }

@@ -25,18 +25,16 @@ fn measured(claim: &Claim, arms: &[ArmResult]) -> Option<String> {
     let metric = claim.measured.as_ref()?;
     let find = |name: &str| arms.iter().find(|a| a.name == name);
     let Some(arm) = find(metric.arm.as_deref()?) else { return Some("arm not run".to_owned()) };
-    let unit = metric.name.unit();
+    let unit = metric.unit();
     let found = figure(arm, metric);
     let text = found.say(unit);
     let base = claim.ratio_to.as_deref().and_then(find).map(|base| figure(base, metric));
     Some(match (found, base) {
         (Figure::Number(value), Some(Figure::Number(base))) if base > 0.0 => {
-            format!(
-                "{text}, {:.1} times the {} of {}",
-                value / base,
-                say(base, unit),
-                claim.ratio_to.as_deref().unwrap_or_default()
-            )
+            // A ratio near 1 needs the second digit, one of 100 needs none.
+            let ratio = value / base;
+            let digits = if ratio < 10.0 { 2 } else { 1 };
+            format!("{text}, {ratio:.digits$} times the {} of {}", say(base, unit), claim.ratio_to.as_deref().unwrap_or_default())
         }
         _ => text,
     })

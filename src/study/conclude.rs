@@ -2,7 +2,8 @@
 
 use super::claims::claims;
 use super::expect::{accept, judge};
-use super::result::{ArmResult, ExpectationResult, LabResult, Standing};
+use super::result::{ArmResult, ExpectationResult, LabResult, Standing, SweepResult};
+use super::sweep::sweep;
 use crate::lab::Lab;
 use crate::ledger::Verdict;
 use crate::record::SCHEMA;
@@ -39,7 +40,11 @@ impl fmt::Display for Conclusion {
 pub fn conclude(lab: &Lab, arms: Vec<ArmResult>) -> LabResult {
     let expectations: Vec<_> = lab.expectations.iter().map(|e| judge(e, &arms)).collect();
     let (rules, accepted) = lab.acceptance.as_ref().map(|a| accept(a, &arms)).unwrap_or_default();
-    let (conclusion, because) = judged(&expectations, &arms);
+    let sweep = sweep(lab, &arms);
+    let (conclusion, because) = match &sweep {
+        Some(sweep) => swept(sweep, judged(&expectations, &arms)),
+        None => judged(&expectations, &arms),
+    };
     LabResult {
         schema: SCHEMA,
         lab: lab.name.clone(),
@@ -51,6 +56,16 @@ pub fn conclude(lab: &Lab, arms: Vec<ArmResult>) -> LabResult {
         rules,
         accepted,
         arms,
+        sweep,
+    }
+}
+
+/// A swept lab expects nothing but to find its crossing point; controls that drifted void it all the same.
+fn swept(sweep: &SweepResult, judged: (Conclusion, String)) -> (Conclusion, String) {
+    match (judged.0, sweep.crossed) {
+        (Conclusion::Failed, _) => judged,
+        (_, true) => (Conclusion::AsExpected, sweep.sentence.clone()),
+        (_, false) => (Conclusion::Inconclusive, sweep.sentence.clone()),
     }
 }
 
@@ -170,7 +185,10 @@ mod tests {
         let ledgers = [LedgerSnapshot { at_ns: 30 * S, phase: "serve".into(), entries }];
         let requests = (0..24).map(request).map(Ok::<_, Infallible>);
         let samples = samples.into_iter().map(Ok);
-        study_arm(arm, Records { plan: &plan(), events: &events, samples, requests, ledgers: &ledgers }).unwrap()
+        let (plan, reports) = (plan(), []);
+        let records =
+            Records { plan: &plan, events: &events, samples, requests, reports: &reports, swap_device: None, ledgers: &ledgers };
+        study_arm(arm, records).unwrap()
     }
 
     fn conclusion(stories: [&Story; 3]) -> LabResult {

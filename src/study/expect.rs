@@ -64,7 +64,7 @@ fn measure(is: &Test, metric: &MetricRef, arm: &str, arms: &[ArmResult]) -> Meas
     let not_run =
         |name: &str| Measured { holds: Holds::Unknown, text: format!("arm {name} was not run"), margin: None, not_run: true };
     let Some(result) = find(arm) else { return not_run(arm) };
-    let unit = metric.name.unit();
+    let unit = metric.unit();
     let found = figure(result, metric);
     let mut text = found.say(unit);
     let mut checks = Checks::default();
@@ -72,7 +72,7 @@ fn measure(is: &Test, metric: &MetricRef, arm: &str, arms: &[ArmResult]) -> Meas
         Figure::Absent(_) => checks.unknown = true,
         Figure::Text(value) => checks.exact(is.equals.as_ref().is_none_or(|want| want.0 == *value)),
         Figure::Number(value) => {
-            let number = |amount: &crate::lab::Amount| match amount.bound(metric.name) {
+            let number = |amount: &crate::lab::Amount| match amount.bound(metric) {
                 Ok(Bound::Number(number)) => Some(number),
                 _ => None,
             };
@@ -142,8 +142,8 @@ impl Checks {
 /// A figure's name in words.
 pub fn name(metric: &MetricRef, arm: &str) -> String {
     let mut text = metric.name.text().to_owned();
-    if let Some(file) = &metric.file {
-        text = file.clone();
+    if let Some(name) = metric.file.as_ref().or(metric.key.as_ref()) {
+        text = name.clone();
     }
     match (&metric.pod, &metric.container) {
         (Some(pod), Some(container)) => text += &format!(" of {pod}/{container}"),
@@ -163,8 +163,8 @@ fn bound(is: &Test, metric: &MetricRef) -> String {
     let mut parts = Vec::new();
     let mut part = |word: &str, amount: &Option<crate::lab::Amount>| {
         if let Some(amount) = amount {
-            let text = match amount.bound(metric.name) {
-                Ok(Bound::Number(number)) => say(number, metric.name.unit()),
+            let text = match amount.bound(metric) {
+                Ok(Bound::Number(number)) => say(number, metric.unit()),
                 _ => amount.0.clone(),
             };
             parts.push(format!("{word} {text}"));

@@ -2,7 +2,7 @@
 
 use super::result::{ArmResult, CgroupResult, Distribution, LoadResult, PhaseResult};
 use crate::lab::{Bytes, MetricName, MetricRef, Quantile, Unit};
-use crate::record::{Metric, Role};
+use crate::record::{DeviceFacts, Metric, Role};
 
 /// A figure.
 #[derive(Debug, Clone, PartialEq)]
@@ -29,16 +29,19 @@ pub fn figure(arm: &ArmResult, metric: &MetricRef) -> Figure {
             arm.phases.iter().filter_map(|p| p.ledger.as_ref()).map(|l| l.evidence.drifts.len()).sum::<usize>() as f64,
         ),
         Control => control(arm, phase, metric),
+        GpuBusy | VramUsed | Reported => report(arm, phase, metric),
+        SwapDeviceRead => device(arm, |device| device.random_read_ns),
+        SwapDeviceRate => device(arm, |device| device.sequential_read_bps),
         OomKills | Exits | Restarts | BackOff | Outage => life(phase, metric),
         RequestsDue | RequestsOk | RequestsFailed | LatencyP50 | LatencyP90 | LatencyP99 | ServiceP50 | ServiceP90
-        | ServiceP99 | TtftP50 | TtftP90 | TtftP99 | TpotP50 | TpotP90 | TpotP99 | Throughput | Goodput => {
+        | ServiceP99 | TtftP50 | TtftP90 | TtftP99 | TpotP50 | TpotP90 | TpotP99 | Throughput | Goodput | SloMissed => {
             match phase.load(metric.load.as_deref()) {
                 Some(load) => requests(load, phase, metric.name),
                 None => Figure::Absent("no such request was sent".to_owned()),
             }
         }
         _ => match phase.cgroup(&role(metric)) {
-            Some(cgroup) => memory(cgroup, phase, metric.name),
+            Some(cgroup) => memory(cgroup, phase, metric.name, total_swap(arm)),
             None => Figure::Absent(format!("{} was not sampled", role(metric))),
         },
     }
@@ -61,6 +64,35 @@ fn control(arm: &ArmResult, phase: &PhaseResult, metric: &MetricRef) -> Figure {
         Some(text) => Figure::Text(text.clone()),
         None => Figure::Absent(format!("{}/{file} was not there at the phase's end", role(metric))),
     }
+}
+
+fn device(arm: &ArmResult, of: impl Fn(&DeviceFacts) -> u64) -> Figure {
+    let found = arm.swap_device.as_ref().map(|device| Figure::Number(of(device) as f64));
+    found.unwrap_or_else(|| Figure::Absent("the arm has no swap device".to_owned()))
+}
+
+fn report(arm: &ArmResult, phase: &PhaseResult, metric: &MetricRef) -> Figure {
+    let pod = metric.pod.as_deref().unwrap_or_default();
+    let report = phase.reports.iter().find(|r| r.pod == pod);
+    let value = report.and_then(|report| match metric.name {
+        MetricName::GpuBusy => Some(report.grew.get("gpu_busy_s")? * 1e9 * 100.0 / report.span_ns as f64),
+        MetricName::VramUsed => report.most.get("vram_used_bytes").copied(),
+        _ => {
+            let key = metric.key.as_deref()?;
+            let scale = [("_us", 1e3), ("_ms", 1e6), ("_s", 1e9)].into_iter().find(|(unit, _)| key.ends_with(unit));
+            Some(report.last.get(key)? * scale.map_or(1.0, |(_, scale)| scale))
+        }
+    });
+    match value {
+        Some(value) if value.is_finite() => Figure::Number(value),
+        // A model server reports as soon as it listens: one that never did has used nothing of its device.
+        _ if metric.name != MetricName::Reported && never_reported(arm, pod) => Figure::Number(0.0),
+        _ => Figure::Absent(format!("pod {pod} reported no {}", metric.key.as_deref().unwrap_or(metric.name.text()))),
+    }
+}
+
+fn never_reported(arm: &ArmResult, pod: &str) -> bool {
+    arm.whole.lives.iter().any(|life| life.pod == pod && life.starts > 0) && arm.whole.reports.iter().all(|r| r.pod != pod)
 }
 
 fn life(phase: &PhaseResult, metric: &MetricRef) -> Figure {
@@ -101,6 +133,10 @@ fn requests(load: &LoadResult, phase: &PhaseResult, name: MetricName) -> Figure 
             Some(good) => Figure::Number(good as f64 / seconds),
             None => Figure::Absent("the load has no objective".to_owned()),
         },
+        SloMissed => match load.good {
+            Some(good) => Figure::Number((load.due - good) as f64 * 100.0 / load.due as f64),
+            None => Figure::Absent("the load has no objective".to_owned()),
+        },
         ServiceP50 | ServiceP90 | ServiceP99 => percentile(&load.service),
         TtftP50 | TtftP90 | TtftP99 => percentile(&load.ttft),
         TpotP50 | TpotP90 | TpotP99 => percentile(&load.tpot),
@@ -108,7 +144,12 @@ fn requests(load: &LoadResult, phase: &PhaseResult, name: MetricName) -> Figure 
     }
 }
 
-fn memory(cgroup: &CgroupResult, phase: &PhaseResult, name: MetricName) -> Figure {
+/// Swap that was free when the script began.
+fn total_swap(arm: &ArmResult) -> u64 {
+    arm.whole.cgroup(&Role::Node).and_then(|node| node.most.get(&Metric::SwapFree)).copied().unwrap_or(0)
+}
+
+fn memory(cgroup: &CgroupResult, phase: &PhaseResult, name: MetricName, total_swap: u64) -> Figure {
     use Metric::*;
     let node = cgroup.role == Role::Node;
     let by = |of_node: Option<Metric>, of_cgroup: Option<Metric>| if node { of_node } else { of_cgroup };
@@ -118,7 +159,7 @@ fn memory(cgroup: &CgroupResult, phase: &PhaseResult, name: MetricName) -> Figur
         MetricName::RefaultsFile => by(None, Some(StatWorkingsetRefaultFile)),
         MetricName::SwapIn => by(Some(VmPswpin), Some(StatPswpin)),
         MetricName::SwapOut => by(Some(VmPswpout), Some(StatPswpout)),
-        MetricName::SwapPeak => by(Some(SwapFree), Some(MemorySwapCurrent)),
+        MetricName::SwapPeak | MetricName::SwapEnd => by(Some(SwapFree), Some(MemorySwapCurrent)),
         MetricName::MemoryPeak => by(None, Some(MemoryCurrent)),
         MetricName::PressureSome => Some(PressureSomeUs),
         MetricName::PressureFull => Some(PressureFullUs),
@@ -141,6 +182,11 @@ fn memory(cgroup: &CgroupResult, phase: &PhaseResult, name: MetricName) -> Figur
         // A pressure total is in microseconds; percent of the phase.
         Unit::Percent if phase.length_ns() == 0 => 0.0,
         Unit::Percent => grew * 1000.0 * 100.0 / phase.length_ns() as f64,
+        Unit::Bytes if name == MetricName::SwapEnd => match cgroup.last.get(&metric).copied().unwrap_or(0) {
+            // As much as is no longer free since the script began.
+            free if metric == SwapFree => total_swap.saturating_sub(free) as f64,
+            used => used as f64,
+        },
         // What the node uses is what is no longer free.
         Unit::Bytes if metric == SwapFree => (most - cgroup.least.get(&metric).copied().unwrap_or(most)) as f64,
         Unit::Bytes => most as f64,
@@ -214,6 +260,7 @@ pub fn say(number: f64, unit: Unit) -> String {
             n => format!("{n:.0} ns"),
         },
         Unit::Percent => format!("{} %", three(number)),
+        Unit::Rate => format!("{} MB/s", three(number / 1e6)),
         Unit::PerSecond => format!("{}/s", three(number)),
         Unit::Text => number.to_string(),
     }

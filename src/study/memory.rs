@@ -96,6 +96,7 @@ struct Cgroup {
     grew: BTreeMap<Metric, u64>,
     most: BTreeMap<Metric, u64>,
     least: BTreeMap<Metric, u64>,
+    last: BTreeMap<Metric, u64>,
 }
 
 impl Cgroup {
@@ -104,6 +105,7 @@ impl Cgroup {
         *most = level.max(*most);
         let least = self.least.entry(metric).or_insert(level);
         *least = level.min(*least);
+        self.last.insert(metric, level);
     }
 }
 
@@ -162,9 +164,9 @@ impl<'w> Memory<'w> {
             let roles: BTreeSet<Role> = part.keys().chain(unsupported.keys()).cloned().collect();
             let mut part = part;
             let result = |role: Role| {
-                let Cgroup { grew, most, least } = part.remove(&role).unwrap_or_default();
+                let Cgroup { grew, most, least, last } = part.remove(&role).unwrap_or_default();
                 let unsupported = unsupported.get(&role).cloned().unwrap_or_default();
-                CgroupResult { role, grew, most, least, unsupported }
+                CgroupResult { role, grew, most, least, last, unsupported }
             };
             roles.into_iter().map(result).collect::<Vec<_>>()
         };

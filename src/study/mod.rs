@@ -11,8 +11,10 @@ mod expect;
 mod figure;
 mod life;
 mod memory;
+mod reports;
 mod requests;
 mod result;
+mod sweep;
 mod window;
 
 pub use arm::{Records, study_arm};
@@ -21,5 +23,5 @@ pub use curves::{BUCKETS, Curve, Curves, curves};
 pub use figure::{Figure, figure, say};
 pub use result::{
     ArmResult, CgroupResult, ClaimResult, Distribution, ExpectationResult, Holds, Kill, LabResult, LedgerResult, LifeResult,
-    LoadResult, PhaseResult, RuleResult, Standing,
+    LoadResult, PhaseResult, ReportResult, RuleResult, Standing, SweepPoint, SweepResult,
 };

@@ -2,7 +2,7 @@
 
 use super::Conclusion;
 use crate::ledger::Evidence;
-use crate::record::{Metric, Role};
+use crate::record::{DeviceFacts, Metric, Role};
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -30,6 +30,38 @@ pub struct LabResult {
     pub accepted: Option<String>,
     /// What the source claims, beside what was measured. Decides nothing.
     pub claims: Vec<ClaimResult>,
+    /// The sweep, in a swept lab.
+    pub sweep: Option<SweepResult>,
+}
+
+/// A sweep over one field.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct SweepResult {
+    /// The field.
+    pub set: String,
+    /// The figure at each value, in the sweep's order.
+    pub points: Vec<SweepPoint>,
+    /// The arm that stays.
+    pub against: String,
+    /// Its figure, in words.
+    pub against_text: String,
+    /// Whether a crossing point was found.
+    pub crossed: bool,
+    /// Where it lies, or why there is none.
+    pub sentence: String,
+}
+
+/// A value and its figure.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct SweepPoint {
+    /// The value.
+    pub value: String,
+    /// The figure in its unit; none where it is absent.
+    pub figure: Option<f64>,
+    /// The figure, in words.
+    pub text: String,
 }
 
 /// One arm.
@@ -50,6 +82,8 @@ pub struct ArmResult {
     pub whole: PhaseResult,
     /// Containers the OOM killer ended, in order.
     pub kills: Vec<Kill>,
+    /// The first swap device as it was measured; none without swap.
+    pub swap_device: Option<DeviceFacts>,
     /// Control files the kernel refused to take, as sentences.
     pub refused: Vec<String>,
 }
@@ -72,6 +106,8 @@ pub struct PhaseResult {
     pub cgroups: Vec<CgroupResult>,
     /// Lives by container; the ones without a container are whole pods.
     pub lives: Vec<LifeResult>,
+    /// What workloads reported of themselves, by pod.
+    pub reports: Vec<ReportResult>,
     /// The control files at its end; none for the whole script.
     pub ledger: Option<LedgerResult>,
 }
@@ -118,6 +154,22 @@ pub struct Distribution {
     pub max: Option<u64>,
 }
 
+/// What the workload of a pod reported of itself, by key.
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct ReportResult {
+    /// The pod.
+    pub pod: String,
+    /// Nanoseconds between the reports that growth is counted between.
+    pub span_ns: u64,
+    /// The latest values.
+    pub last: BTreeMap<String, f64>,
+    /// By how much they grew.
+    pub grew: BTreeMap<String, f64>,
+    /// The largest values.
+    pub most: BTreeMap<String, f64>,
+}
+
 /// Memory of a cgroup, or of the node.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
@@ -130,6 +182,8 @@ pub struct CgroupResult {
     pub most: BTreeMap<Metric, u64>,
     /// The smallest value of each gauge.
     pub least: BTreeMap<Metric, u64>,
+    /// The last value of each gauge.
+    pub last: BTreeMap<Metric, u64>,
     /// What this kernel does not offer: unsupported, which is not 0.
     pub unsupported: BTreeSet<Metric>,
 }

@@ -22,7 +22,7 @@ pub(super) fn check(file: &LabFile, arms: &[Arm], root: &Node, problems: &mut Pr
         test(&expectation.is, metric, &names, &format!("{path}.is"), root, problems);
         // Existence is exact, everything else is a ratio: an absolute latency says more about the machine than about memory.
         let absolute = expectation.is.at_least.is_some() || expectation.is.at_most.is_some();
-        if absolute && metric.name.unit() == Unit::Time && metric.name.subject() == Subject::Requests {
+        if absolute && metric.unit() == Unit::Time && matches!(metric.name.subject(), Subject::Requests | Subject::Report) {
             let message = "a latency must be compared with another arm (ratioTo), never with an absolute time";
             problems.push(root.blame(format!("{path}.is"), message));
         }
@@ -50,6 +50,27 @@ pub(super) fn check(file: &LabFile, arms: &[Arm], root: &Node, problems: &mut Pr
             let every: Vec<_> = acceptance.prefer.iter().map(String::as_str).collect();
             figure(&rule.metric, &every, arms, &names, &format!("{path}.metric"), root, problems);
             test(&rule.is, &rule.metric, &names, &format!("{path}.is"), root, problems);
+        }
+    }
+    if let Some(sweep) = &file.sweep {
+        if sweep.metric.arm.is_some() {
+            problems.push(root.blame("sweep.metric.arm", "the figure is taken from every swept arm: leave the arm out"));
+        }
+        if sweep.values.len() < 2 {
+            problems.push(root.blame("sweep.values", "a sweep needs at least two values"));
+        }
+        // In a lab that has been swept, the arms of the values stand in the place of the one they came from.
+        let swept: Vec<_> = sweep.arms().collect();
+        let own: Vec<_> = if swept.iter().all(|arm| names.contains(&arm.as_str())) {
+            swept.iter().map(String::as_str).collect()
+        } else {
+            vec![sweep.arm.as_str()]
+        };
+        for arm in own {
+            figure(&sweep.metric, &[arm, &sweep.against], arms, &names, "sweep.metric", root, problems);
+        }
+        if !names.contains(&sweep.against.as_str()) {
+            problems.push(root.blame("sweep.against", no_arm(&sweep.against, &names)));
         }
     }
     for (i, claim) in file.source.claims.iter().enumerate() {
@@ -88,6 +109,14 @@ fn figure(metric: &MetricRef, of: &[&str], arms: &[Arm], names: &[&str], path: &
         (Some(_), Subject::Control) | (None, _) => {}
         (Some(_), _) => wrong(".file", format!("{name} is not a control file: leave the file out")),
     }
+    if subject == Subject::Report && metric.pod.is_none() {
+        wrong("", format!("{name} is what a pod's workload reports: name the pod"));
+    }
+    match (&metric.key, name == "report") {
+        (None, true) => wrong("", "name the key of the report, for example gpu_busy_s".into()),
+        (Some(_), false) => wrong(".key", format!("{name} has no keys: leave the key out")),
+        _ => {}
+    }
     for arm in arms.iter().filter(|a| of.contains(&a.name.as_str())) {
         let phase = metric.phase.as_deref();
         if let Some(phase) = phase.filter(|p| !arm.phases.iter().any(|known| known.name == *p)) {
@@ -116,8 +145,9 @@ fn requests(metric: &MetricRef, arm: &Arm, wrong: &mut impl FnMut(&str, String))
     if loads.is_empty() {
         return wrong("", format!("the arm {} sends no such requests", arm.name));
     }
-    if metric.name.text() == "goodput" && loads.iter().any(|l| l.slo.is_none()) {
-        wrong("", "goodput needs an `slo` on the load".into());
+    let name = metric.name.text();
+    if matches!(name, "goodput" | "slo.missed") && loads.iter().any(|l| l.slo.is_none()) {
+        wrong("", format!("{name} needs an `slo` on the load"));
     }
     // A random schedule's length is known only when it is drawn; the study refuses the percentile then.
     let due: Option<f64> = loads
@@ -147,10 +177,10 @@ fn requests(metric: &MetricRef, arm: &Arm, wrong: &mut impl FnMut(&str, String))
 fn test(is: &Test, metric: &MetricRef, names: &[&str], path: &str, root: &Node, problems: &mut Problems) {
     let bounds = [("atLeast", &is.at_least), ("atMost", &is.at_most), ("equals", &is.equals)];
     for (field, amount) in bounds.iter().filter_map(|(f, a)| a.as_ref().map(|a| (f, a))) {
-        if let Err(message) = amount.bound(metric.name) {
+        if let Err(message) = amount.bound(metric) {
             problems.push(root.blame(format!("{path}.{field}"), message));
         }
-        if metric.name.unit() == Unit::Text && *field != "equals" {
+        if metric.unit() == Unit::Text && *field != "equals" {
             problems.push(root.blame(format!("{path}.{field}"), "a control file has a text: only `equals` can be said of it"));
         }
     }
@@ -161,7 +191,7 @@ fn test(is: &Test, metric: &MetricRef, names: &[&str], path: &str, root: &Node, 
         if ratio.at_least.is_none() && ratio.at_most.is_none() {
             problems.push(root.blame(format!("{path}.ratioTo"), "give atLeast or atMost"));
         }
-        if metric.name.unit() == Unit::Text {
+        if metric.unit() == Unit::Text {
             problems.push(root.blame(format!("{path}.ratioTo"), "texts have no ratio"));
         }
     } else if bounds.iter().all(|(_, a)| a.is_none()) {

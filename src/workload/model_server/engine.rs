@@ -5,6 +5,7 @@ use super::pool::Pool;
 use super::runtime::Runtime;
 use super::scheduler::{HostTier, Limits, NoSwapSpace, Scheduler, Step};
 use super::sequence::Ask;
+use super::tiers::{Steps, Tier, major_faults};
 use crate::workload::gpu::{Device, Link, Roofline, rest};
 use crate::workload::memory::Block;
 use crate::workload::openai::Answer;
@@ -35,6 +36,7 @@ pub struct Shared {
     inbox: Mutex<Vec<(Ask, Job)>>,
     arrived: Condvar,
     seen: Mutex<(Metrics, Now)>,
+    steps: Mutex<Steps>,
 }
 
 /// The engine's own state.
@@ -56,7 +58,8 @@ impl Shared {
     pub fn new(runtime: Runtime, fixed: Fixed, limits: Limits) -> Shared {
         let seen = Mutex::new((Metrics::new(fixed.clone()), Now::default()));
         let (inbox, arrived) = (Mutex::default(), Condvar::new());
-        Shared { runtime, fixed, limits, since: Instant::now(), next_id: AtomicU64::new(0), inbox, arrived, seen }
+        let steps = Mutex::new(Steps::new());
+        Shared { runtime, fixed, limits, since: Instant::now(), next_id: AtomicU64::new(0), inbox, arrived, seen, steps }
     }
 
     fn inbox(&self) -> MutexGuard<'_, Vec<(Ask, Job)>> {
@@ -67,13 +70,18 @@ impl Shared {
         self.seen.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
+    fn steps(&self) -> MutexGuard<'_, Steps> {
+        self.steps.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
     /// Prints the server's figures.
     pub fn report(&self) {
         let (metrics, now) = &*self.seen();
         let (preemptions, finished, aborted, generated) = metrics.counts();
         let (running, waiting, swapped) = now.requests;
-        Line::new(self.since.elapsed())
+        let line = Line::new(self.since.elapsed())
             .seconds("gpu_busy_s", now.busy)
+            .count("vram_used_bytes", now.device_memory.0)
             .count("running", running as u64)
             .count("waiting", waiting as u64)
             .count("swapped", swapped as u64)
@@ -84,8 +92,8 @@ impl Shared {
             .count("aborted", aborted)
             .count("tokens", generated)
             .count("to_host_bytes", now.moved.0)
-            .count("to_device_bytes", now.moved.1)
-            .print();
+            .count("to_device_bytes", now.moved.1);
+        self.steps().add_to(line).print();
     }
 }
 
@@ -146,7 +154,7 @@ impl Engine {
             self.take_in(shared);
             let step = self.scheduler.plan(shared.since.elapsed())?;
             shared.runtime.step();
-            self.execute(&step);
+            self.execute(&step, shared);
             let brought = self.scheduler.commit(&step, shared.since.elapsed());
             self.stores = brought.stores;
             // What comes back from V0's pool was never missing; only the cache tier has queries and hits.
@@ -190,7 +198,9 @@ impl Engine {
     }
 
     // Preempted blocks leave and come back before the kernel; what became full in the step before is stored beside it.
-    fn execute(&mut self, step: &Step) {
+    fn execute(&mut self, step: &Step, shared: &Shared) {
+        let (began, faults) = (Instant::now(), major_faults());
+        let mut faulted = 0;
         let bytes = |slots: &[u32]| slots.len() as u64 * self.block_bytes;
         let (out, back, stored) = (bytes(&step.out), bytes(&step.back), bytes(&self.stores));
         self.moved.0 += out + stored;
@@ -199,6 +209,7 @@ impl Engine {
             let begin = Instant::now();
             pool.write(&step.out);
             pool.read(&step.back);
+            faulted = major_faults() - faults;
             rest(self.link.time(out + back), begin);
         }
         let kernel = self.roofline.step(step.work.len(), step.tokens());
@@ -208,6 +219,9 @@ impl Engine {
         }
         self.device.run(kernel, begin);
         rest(self.link.time(stored), begin);
+        if !step.work.is_empty() {
+            shared.steps().record(Tier::of(step.out.len() + step.back.len(), faulted), began.elapsed());
+        }
     }
 
     fn show(&self, shared: &Shared) {

@@ -9,6 +9,7 @@ mod pool;
 mod runtime;
 mod scheduler;
 mod sequence;
+mod tiers;
 
 use super::gpu::{Device, Link, Roofline, rest};
 use super::memory::{Block, seed};
