@@ -61,11 +61,8 @@ enum Command {
         /// Another one.
         second: camino::Utf8PathBuf,
     },
-    /// Study an old run again, from its files only.
-    Report {
-        /// A run directory.
-        run: camino::Utf8PathBuf,
-    },
+    /// Study an old run again, from its files only; or say what runs mean for the talk's decision framework.
+    Report(report::Args),
     /// Remove what killed runs left behind.
     Clean {
         /// Also remove booted checkpoints and kernels from the cache.
@@ -137,7 +134,7 @@ fn run(cli: Cli) -> anyhow::Result<Exit> {
         Command::Sweep(arguments) => sweep::run(arguments, json),
         Command::Snapshot { run } => snapshot::run(&run, json),
         Command::Diff { first, second } => diff::run(&first, &second, json),
-        Command::Report { run } => report::run(&run, json),
+        Command::Report(args) => report::run(&args, json),
         Command::Clean { cache } => clean::run(cache, json),
         Command::Doctor { kernel } => doctor::run(&kernel.into(), json),
         Command::Plan(options) => plan::run(&options, json),

@@ -1,16 +1,38 @@
-//! `highwater report RUN`: studies an old run again, from its files only.
+//! `highwater report RUN`: studies an old run again, from its files only; `--framework` makes one page of many runs.
 
 use super::{Exit, input, print, print_json, studied};
-use crate::record::RunDir;
-use camino::Utf8Path;
+use crate::record::{NodeRecord, RunDir};
+use crate::report::{self, FrameworkRun};
+use crate::study::{self, LabResult, LineVerdict, Says};
+use camino::{Utf8Path, Utf8PathBuf};
+use comfy_table::{Table, presets};
 
-/// Writes `result.json` and `report.html` of a run anew and prints its table.
-pub fn run(path: &Utf8Path, json: bool) -> anyhow::Result<Exit> {
+/// What to report on.
+#[derive(Debug, clap::Args)]
+pub struct Args {
+    /// A run directory; with --framework as many as there are, and directories of them.
+    #[arg(value_name = "RUN", required_unless_present = "framework")]
+    runs: Vec<Utf8PathBuf>,
+    /// Write the talk's decision framework as a page: each line with what these runs say about it.
+    #[arg(long)]
+    framework: bool,
+    /// The page to write.
+    #[arg(long, value_name = "FILE", requires = "framework", default_value = "framework.html")]
+    out: Utf8PathBuf,
+}
+
+/// Writes `result.json` and `report.html` of a run anew and prints its table, or writes the page of the framework.
+pub fn run(args: &Args, json: bool) -> anyhow::Result<Exit> {
+    if args.framework {
+        return framework(args, json);
+    }
+    let [path] = &args.runs[..] else {
+        return Err(Exit::BadInput.because("several runs make one page with --framework only"));
+    };
     let run = RunDir::open(path).map_err(|e| Exit::BadInput.because(e))?;
     let lab = input::recorded(&run)?;
     let studied = studied::study(&run, &lab)?;
-    run.write_json("result.json", &studied.result)?;
-    run.write("report.html", studied.html()?.as_bytes())?;
+    studied.write(&run)?;
     if json {
         print_json(&serde_json::json!({"run": run.path(), "result": studied.result}))?;
     } else {
@@ -18,4 +40,71 @@ pub fn run(path: &Utf8Path, json: bool) -> anyhow::Result<Exit> {
         print(format!("\nreport  {}", run.file("report.html")))?;
     }
     Ok(studied.exit())
+}
+
+fn framework(args: &Args, json: bool) -> anyhow::Result<Exit> {
+    let mut found = Vec::new();
+    for path in &args.runs {
+        let before = found.len();
+        find(path, &mut found).map_err(|e| Exit::BadInput.because(format!("{path}: {e}")))?;
+        if found.len() == before {
+            return Err(Exit::BadInput.because(format!("{path}: there is no run in it")));
+        }
+    }
+    let (mut results, mut runs) = (Vec::new(), Vec::new());
+    for run in &found {
+        let read = |error| Exit::BadInput.because(format!("{error}; `highwater report {}` writes it", run.path()));
+        let result: LabResult = run.read_json("result.json").map_err(read)?;
+        let node: NodeRecord = run.read_json("node.json").map_err(|e| Exit::BadInput.because(e))?;
+        runs.push(FrameworkRun {
+            path: run.path().to_string(),
+            report: link(&args.out, &run.file("report.html"))?,
+            conclusion: result.conclusion.to_string(),
+            identity: node.identity,
+        });
+        results.push(result);
+    }
+    let lines = study::framework(&results);
+    fs_err::write(&args.out, report::framework_html(&lines, &runs)?).map_err(|e| Exit::BadInput.because(e))?;
+    if json {
+        let runs: Vec<_> = runs.iter().map(|run| serde_json::json!({"path": run.path, "conclusion": run.conclusion})).collect();
+        print_json(&serde_json::json!({"page": args.out, "lines": lines, "runs": runs}))?;
+    } else {
+        print(table(&lines))?;
+        print(format!("\n{}\npage    {}", report::framework_headline(&lines), args.out))?;
+    }
+    // A page on which nothing is decided is as uninformative as such a run.
+    let decided = lines.iter().any(|line| matches!(line.says, Says::Backed | Says::Mixed | Says::Refuted));
+    Ok(if decided { Exit::AsExpected } else { Exit::Uninformative })
+}
+
+/// The runs at a path or below it, in order.
+fn find(path: &Utf8Path, found: &mut Vec<RunDir>) -> std::io::Result<()> {
+    if let Ok(run) = RunDir::open(path)
+        && run.file("node.json").is_file()
+    {
+        found.push(run);
+        return Ok(());
+    }
+    let mut entries = path.read_dir_utf8()?.map(|entry| Ok(entry?.into_path())).collect::<std::io::Result<Vec<_>>>()?;
+    entries.sort();
+    entries.iter().filter(|entry| entry.is_dir()).try_for_each(|entry| find(entry, found))
+}
+
+/// A link from the page: relative where the report lies below the page's folder, so that both can be moved together.
+fn link(page: &Utf8Path, report: &Utf8Path) -> anyhow::Result<String> {
+    let folder = page.parent().filter(|folder| !folder.as_str().is_empty()).unwrap_or(Utf8Path::new("."));
+    let absolute = |path: &Utf8Path| path.canonicalize_utf8().map_err(|e| Exit::BadInput.because(format!("{path}: {e}")));
+    let report = absolute(report)?;
+    Ok(report.strip_prefix(absolute(folder)?).unwrap_or(&report).to_string())
+}
+
+fn table(lines: &[LineVerdict]) -> String {
+    let mut table = Table::new();
+    table.load_style(presets::NOTHING).set_header(["LINE", "VERDICT", "LABS"]);
+    for line in lines {
+        let labs: Vec<String> = line.labs.iter().map(|lab| format!("{} ({})", lab.lab, lab.says.words())).collect();
+        table.add_row([line.line.to_owned(), line.says.words().to_owned(), labs.join(", ")]);
+    }
+    table.trim_fmt()
 }

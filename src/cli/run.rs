@@ -106,10 +106,9 @@ pub(super) fn perform(lab: &Lab, arms: &[String], how: How, json: bool) -> anyho
 
     let studying = Instant::now();
     let studied = studied::study(&run, lab)?;
-    run.write_json("result.json", &studied.result)?;
     timing.add("study", studying.elapsed());
     let reporting = Instant::now();
-    run.write("report.html", studied.html()?.as_bytes())?;
+    studied.write(&run)?;
     timing.add("report", reporting.elapsed());
     timing.add("total", began.elapsed());
     run.write_json("timing.json", &timing.json(&arm_timings))?;

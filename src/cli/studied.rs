@@ -4,7 +4,7 @@ use super::Exit;
 use crate::lab::Lab;
 use crate::record::{DeviceFacts, Event, LedgerSnapshot, Metric, NodeRecord, Plan, Role, RunDir, RunError};
 use crate::report;
-use crate::study::{self, Conclusion, Curves, LabResult, Records};
+use crate::study::{self, Conclusion, Curves, LabResult, Records, Telemetry};
 
 /// A studied run with all that its reports show.
 #[derive(Debug)]
@@ -14,14 +14,16 @@ pub struct Studied {
     curves: Vec<(String, Curves)>,
     plans: Vec<(String, Plan)>,
     ledgers: Vec<(String, Vec<LedgerSnapshot>)>,
+    telemetry: Vec<(String, Telemetry)>,
     /// The figures.
     pub result: LabResult,
 }
 
 /// Studies the records of a run. Arms that were not run have none.
 pub fn study(run: &RunDir, lab: &Lab) -> anyhow::Result<Studied> {
+    let (mut arms, mut curves, mut plans, mut all_ledgers, mut all_telemetry) =
+        (Vec::new(), Vec::new(), Vec::new(), Vec::new(), Vec::new());
     let node: NodeRecord = run.read_json("node.json")?;
-    let (mut arms, mut curves, mut plans, mut all_ledgers) = (Vec::new(), Vec::new(), Vec::new(), Vec::new());
     for arm in lab.arms.iter().filter(|arm| run.file(&format!("samples/{}.bin", arm.name)).is_file()) {
         let name = &arm.name;
         let plan = run.plan(name)?;
@@ -33,13 +35,21 @@ pub fn study(run: &RunDir, lab: &Lab) -> anyhow::Result<Studied> {
         let swap_device = arm.node.swap.first().and_then(|device| measured(&node, name, &device.name));
         let records =
             Records { plan: &plan, events: &events, samples, requests, reports: &reports, swap_device, ledgers: &ledgers };
-        let result = study::study_arm::<RunError>(arm, records)?;
+        let mut result = study::study_arm::<RunError>(arm, records)?;
+        if let Some(alerts) = &lab.alerts {
+            // The first swap device counts, with nothing else in flight.
+            let iops = result.swap_device.as_ref().filter(|d| d.random_read_ns > 0).map(|d| 1e9 / d.random_read_ns as f64);
+            let telemetry = study::telemetry(alerts, &plan, &events, iops, run.samples(name)?)?;
+            result.alerts = study::evaluate(alerts, &telemetry, &result.kills);
+            all_telemetry.push((name.clone(), telemetry));
+        }
         curves.push((name.clone(), study::curves(run.samples(name)?, result.end_ns, drawn)?));
         arms.push(result);
         plans.push((name.clone(), plan));
         all_ledgers.push((name.clone(), ledgers));
     }
-    Ok(Studied { result: study::conclude(lab, arms), lab: lab.clone(), node, curves, plans, ledgers: all_ledgers })
+    let result = study::conclude(lab, arms);
+    Ok(Studied { result, lab: lab.clone(), node, curves, plans, ledgers: all_ledgers, telemetry: all_telemetry })
 }
 
 /// A device of the node that an arm was forked from.
@@ -68,6 +78,22 @@ impl Studied {
             ledgers: &self.ledgers,
         };
         Ok(report::html(&subject)?)
+    }
+
+    /// Writes `result.json`, `report.html` and, for labs with alerts, `alerts/ARM/rules.yaml` and `test.yaml`.
+    pub fn write(&self, run: &RunDir) -> anyhow::Result<()> {
+        run.write_json("result.json", &self.result)?;
+        run.write("report.html", self.html()?.as_bytes())?;
+        for (arm, telemetry) in &self.telemetry {
+            let (Some(alerts), Some(result)) = (&self.lab.alerts, self.result.arms.iter().find(|a| a.name == *arm)) else {
+                continue;
+            };
+            let rules = report::rules(alerts, telemetry.iops).map_err(anyhow::Error::msg)?;
+            let test = report::unit_test(arm, alerts, telemetry, &result.alerts).map_err(anyhow::Error::msg)?;
+            run.write(&format!("alerts/{arm}/rules.yaml"), rules.as_bytes())?;
+            run.write(&format!("alerts/{arm}/test.yaml"), test.as_bytes())?;
+        }
+        Ok(())
     }
 
     /// The table.

@@ -1,5 +1,6 @@
 //! What cannot be: impossible nodes, pods that contradict themselves, scripts and expectations that name what is not there.
 
+mod alerts;
 mod expect;
 mod node;
 mod pods;
@@ -47,6 +48,7 @@ pub(super) fn lab(file: &LabFile, arms: &[Arm], root: &Node, problems: &mut Prob
         problems.push(root.blame("baseline", no_arm(&file.baseline, &names)));
     }
     expect::check(file, arms, root, problems);
+    alerts::check(file, root, problems);
 }
 
 const BAD_NAME: &str = "a name must consist of lower-case letters, digits and dashes, and begin and end with a letter or digit";

@@ -50,6 +50,9 @@ pub struct MetricRef {
     /// The name in the workload's report, for `report`.
     #[serde(default)]
     pub key: Option<String>,
+    /// The alert, for figures of alerts.
+    #[serde(default)]
+    pub alert: Option<String>,
 }
 
 impl MetricRef {

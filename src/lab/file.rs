@@ -1,6 +1,6 @@
 //! `lab.yaml` as it is typed.
 
-use super::{Acceptance, Bytes, Expectation, MetricRef, NodeShape, Phase, Span, Sweep};
+use super::{Acceptance, Alerts, Bytes, Expectation, MetricRef, NodeShape, Phase, Span, Sweep};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -42,6 +42,9 @@ pub struct LabFile {
     /// What `highwater sweep` does with the lab when it is told nothing else.
     #[serde(default)]
     pub sweep: Option<Sweep>,
+    /// Prometheus alerts to evaluate on the samples.
+    #[serde(default)]
+    pub alerts: Option<Alerts>,
     /// What the lab may cost.
     pub budget: Budget,
     /// Seeds every generator; arms share it.

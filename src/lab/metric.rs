@@ -56,6 +56,8 @@ pub enum Subject {
     Report,
     /// A control file of the ledger.
     Control,
+    /// An alert of the lab.
+    Alert,
     /// The whole arm.
     Arm,
 }
@@ -178,6 +180,12 @@ metrics! {
     Reported "report" Count Report;
     /// The control file named by `file`, as text.
     Control "control" Text Control;
+    /// Times an alert began to fire.
+    AlertFired "alert.fired" Count Alert;
+    /// OOM kills before which an alert had not fired since the kill before; of its own container, for an alert about containers.
+    AlertMissed "alert.missed" Count Alert;
+    /// The shortest time from an alert's firing to the OOM kill it preceded, in the lab's time.
+    AlertLead "alert.lead" Time Alert;
     /// Control files that differ from what the kubelet of this version writes.
     Drifted "ledger.drifted" Count Arm;
     /// How long the phase took: what a job needs, when the phase ends with it.

@@ -3,6 +3,7 @@
 //! Two shapes. As typed: [`LabFile`] and the objects beside it, in the words of the files. Resolved: [`Lab`], in which every arm stands
 //! on its own, quantities are numbers and every name has been found. Only the resolved shape goes on.
 
+mod alert;
 mod catalogue;
 mod check;
 mod expect;
@@ -17,6 +18,7 @@ mod resolve;
 mod sweep;
 mod value;
 
+pub use alert::{AlertRule, AlertWhen, Alerts};
 pub use catalogue::{LabFiles, catalogue, find};
 pub use expect::{Acceptance, Bound, Expectation, MetricRef, Ratio, Rule, Test};
 pub use file::{ArmFile, Budget, Claim, Entitlement, LabFile, Scale, SourceFile};

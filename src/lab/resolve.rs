@@ -2,7 +2,9 @@
 
 use super::file::LabFile;
 use super::key::comparability_key;
-use super::{Acceptance, Budget, Expectation, LabFiles, NodeShape, Phase, Scale, SourceFile, Span, Sweep, check, merge, pod};
+use super::{
+    Acceptance, Alerts, Budget, Expectation, LabFiles, NodeShape, Phase, Scale, SourceFile, Span, Sweep, check, merge, pod,
+};
 use crate::kubelet::{KubeletConfiguration, Pod};
 use crate::yaml::{self, Entry, Kind, Mark, Node, Path, Problem, Problems};
 use serde::de::DeserializeOwned;
@@ -39,6 +41,8 @@ pub struct Lab {
     pub acceptance: Option<Acceptance>,
     /// What is swept by default; in a swept lab, what was.
     pub sweep: Option<Sweep>,
+    /// Prometheus alerts to evaluate on the samples.
+    pub alerts: Option<Alerts>,
     /// What the lab may cost.
     pub budget: Budget,
     /// All documents as one text; reading it again gives the same lab.
@@ -166,6 +170,7 @@ pub fn load(files: &LabFiles) -> Result<Lab, Problems> {
         expectations: file.expectations,
         acceptance: file.acceptance,
         sweep: file.sweep,
+        alerts: file.alerts,
         budget: file.budget,
         text: files.joined(),
     };

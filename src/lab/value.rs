@@ -12,7 +12,7 @@ use std::fmt;
 pub struct Bytes(pub u64);
 
 /// A span of virtual time in nanoseconds, typed as Go types durations: `30s`, `1m30s`, `250ms`.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Span(pub u64);
 
 /// A bound in the unit of the metric it bounds: a number, a quantity, or a span of time. Parsed when the metric is known.

@@ -14,6 +14,7 @@
 //! | `report/ARM.jsonl` | one [`Report`] a line: what workloads report of themselves |
 //! | `ledger/ARM/PHASE.json` | [`LedgerSnapshot`] at the phase's end |
 //! | `result.json`, `report.html` | what was derived, and can be derived again |
+//! | `alerts/ARM/rules.yaml`, `test.yaml` | Prometheus rules of a lab's alerts, and the arm's samples as their unit test; derived as well |
 //! | `timing.json` | wall times: the only file that differs between equal runs |
 //!
 //! Every file is written beside its place and then moved there, so a reader never sees half of one.

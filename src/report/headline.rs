@@ -17,7 +17,17 @@ fn served(lab: &Lab, result: &LabResult) -> String {
         let name = MetricName::LatencyP50;
         figure(
             arm,
-            &MetricRef { arm: None, name, phase: phase.clone(), pod: None, container: None, load: None, file: None, key: None },
+            &MetricRef {
+                arm: None,
+                name,
+                phase: phase.clone(),
+                pod: None,
+                container: None,
+                load: None,
+                file: None,
+                key: None,
+                alert: None,
+            },
         )
         .number()
     };

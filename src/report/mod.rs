@@ -1,14 +1,19 @@
 //! What a person reads: terminal tables and the self-contained HTML report.
 
+mod alerts;
 mod chart;
 mod figures;
+mod framework;
 mod headline;
 mod ledger;
 mod page;
+mod prometheus;
 mod terminal;
 mod words;
 
+pub use framework::{FrameworkRun, framework_html, headline as framework_headline};
 pub use page::html;
+pub use prometheus::{rules, unit_test};
 pub use terminal::terminal;
 
 use crate::lab::Lab;

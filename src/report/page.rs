@@ -1,6 +1,7 @@
 //! The page: one HTML file with everything inside, light or dark, that reads without scripts.
 
 use super::Subject;
+use super::alerts::{AlertRow, Reading, readings, rows};
 use super::figures::{Figure, class, latencies, memory, overlays};
 use super::headline::headline;
 use super::ledger::{Ledger, ledgers};
@@ -24,6 +25,9 @@ struct Page<'a> {
     overlays: Vec<Figure>,
     latencies: Option<Figure>,
     ledgers: Vec<Ledger>,
+    alerts: Vec<AlertRow>,
+    readings: Vec<Reading>,
+    alert_time: String,
     devices: Vec<Device>,
     node: String,
     cost: String,
@@ -82,6 +86,9 @@ pub fn html(subject: &Subject<'_>) -> Result<String, askama::Error> {
         overlays: overlays(subject),
         latencies: latencies(subject),
         ledgers: ledgers(subject),
+        alerts: rows(lab, result),
+        readings: readings(lab),
+        alert_time: lab.alerts.as_ref().map(|a| one_line(&a.how)).unwrap_or_default(),
         devices: devices.collect(),
         node,
         cost: say(busy as f64, Unit::Time),

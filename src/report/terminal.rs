@@ -15,6 +15,10 @@ pub fn terminal(lab: &Lab, result: &LabResult) -> String {
     if !result.claims.is_empty() {
         parts.push(claims(lab, result));
     }
+    let rows = super::alerts::rows(lab, result);
+    if !rows.is_empty() {
+        parts.push(alerts(&rows));
+    }
     if let Some(arm) = &result.accepted {
         parts.push(format!("accepted  {arm}: the first preferred arm that keeps every rule"));
     }
@@ -49,6 +53,15 @@ fn expectations(list: &[ExpectationResult]) -> String {
         let margin = e.margin.map_or_else(|| "exact".to_owned(), |m| format!("{m:.1}x"));
         let there = format!("{}: {}", e.false_in, e.measured_there);
         table.add_row([standing(e.standing).to_owned(), e.say.clone(), e.measured.clone(), e.bound.clone(), margin, there]);
+    }
+    table.trim_fmt()
+}
+
+fn alerts(rows: &[super::alerts::AlertRow]) -> String {
+    let mut table = table();
+    table.set_header(["ALERT", "ARM", "FIRED", "BEFORE THE KILL"]);
+    for row in rows {
+        table.add_row([row.alert.clone(), row.arm.clone(), row.fired.clone(), row.before.clone()]);
     }
     table.trim_fmt()
 }

@@ -85,5 +85,15 @@ pub fn busiest(result: &LabResult) -> Option<String> {
 }
 
 fn metric(name: MetricName, phase: Option<&str>) -> MetricRef {
-    MetricRef { arm: None, name, phase: phase.map(str::to_owned), pod: None, container: None, load: None, file: None, key: None }
+    MetricRef {
+        arm: None,
+        name,
+        phase: phase.map(str::to_owned),
+        pod: None,
+        container: None,
+        load: None,
+        file: None,
+        key: None,
+        alert: None,
+    }
 }

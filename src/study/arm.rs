@@ -91,6 +91,7 @@ pub fn study_arm<E>(
         kills: kills(records.events),
         swap_device: records.swap_device,
         refused: refused(records.events),
+        alerts: Vec::new(),
     })
 }
 

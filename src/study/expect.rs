@@ -150,6 +150,9 @@ pub fn name(metric: &MetricRef, arm: &str) -> String {
         (Some(pod), None) => text += &format!(" of {pod}"),
         _ => {}
     }
+    if let Some(alert) = &metric.alert {
+        text += &format!(" of {alert}");
+    }
     if let Some(load) = &metric.load {
         text += &format!(" of load {load}");
     }

@@ -32,6 +32,7 @@ pub fn figure(arm: &ArmResult, metric: &MetricRef) -> Figure {
         GpuBusy | VramUsed | Reported => report(arm, phase, metric),
         SwapDeviceRead => device(arm, |device| device.random_read_ns),
         SwapDeviceRate => device(arm, |device| device.sequential_read_bps),
+        AlertFired | AlertMissed | AlertLead => alert(arm, metric),
         OomKills | Exits | Restarts | BackOff | Outage => life(phase, metric),
         RequestsDue | RequestsOk | RequestsFailed | LatencyP50 | LatencyP90 | LatencyP99 | ServiceP50 | ServiceP90
         | ServiceP99 | TtftP50 | TtftP90 | TtftP99 | TpotP50 | TpotP90 | TpotP99 | Throughput | Goodput | SloMissed => {
@@ -93,6 +94,18 @@ fn report(arm: &ArmResult, phase: &PhaseResult, metric: &MetricRef) -> Figure {
 
 fn never_reported(arm: &ArmResult, pod: &str) -> bool {
     arm.whole.lives.iter().any(|life| life.pod == pod && life.starts > 0) && arm.whole.reports.iter().all(|r| r.pod != pod)
+}
+
+fn alert(arm: &ArmResult, metric: &MetricRef) -> Figure {
+    let Some(found) = arm.alerts.iter().find(|alert| Some(&alert.name) == metric.alert.as_ref()) else {
+        return Figure::Absent("the alert was not evaluated".to_owned());
+    };
+    match (metric.name, found.lead_ns) {
+        (MetricName::AlertFired, _) => Figure::Number(found.firings.len() as f64),
+        (MetricName::AlertMissed, _) => Figure::Number(found.missed as f64),
+        (_, Some(lead)) => Figure::Number(lead as f64),
+        (_, None) => Figure::Absent("it preceded no kill".to_owned()),
+    }
 }
 
 fn life(phase: &PhaseResult, metric: &MetricRef) -> Figure {

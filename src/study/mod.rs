@@ -2,6 +2,7 @@
 //!
 //! Records come in as streams and are read once; nothing here reads a file or a clock, so an old run can be studied again by newer code.
 
+mod alerts;
 mod arm;
 pub mod audit;
 mod claims;
@@ -9,6 +10,7 @@ mod conclude;
 mod curves;
 mod expect;
 mod figure;
+mod framework;
 mod life;
 mod memory;
 mod reports;
@@ -17,11 +19,13 @@ mod result;
 mod sweep;
 mod window;
 
+pub use alerts::{Container as ContainerSwap, RATE_WINDOW, Series, Telemetry, evaluate, telemetry, threshold};
 pub use arm::{Records, study_arm};
 pub use conclude::{Conclusion, conclude};
 pub use curves::{BUCKETS, Curve, Curves, curves};
 pub use figure::{Figure, figure, say};
+pub use framework::{FRAMEWORK, LabVerdict, LineVerdict, Says, framework};
 pub use result::{
-    ArmResult, CgroupResult, ClaimResult, Distribution, ExpectationResult, Holds, Kill, LabResult, LedgerResult, LifeResult,
-    LoadResult, PhaseResult, ReportResult, RuleResult, Standing, SweepPoint, SweepResult,
+    AlertResult, ArmResult, CgroupResult, ClaimResult, Distribution, ExpectationResult, Firing, Holds, Kill, LabResult,
+    LedgerResult, LifeResult, LoadResult, PhaseResult, ReportResult, RuleResult, Standing, SweepPoint, SweepResult,
 };

@@ -86,6 +86,37 @@ pub struct ArmResult {
     pub swap_device: Option<DeviceFacts>,
     /// Control files the kernel refused to take, as sentences.
     pub refused: Vec<String>,
+    /// The lab's alerts on this arm's samples, in the lab's order.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub alerts: Vec<AlertResult>,
+}
+
+/// An alert on an arm's samples.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct AlertResult {
+    /// The alert.
+    pub name: String,
+    /// When it fired, by beginning.
+    pub firings: Vec<Firing>,
+    /// The shortest time from firing to the OOM kill it preceded, in virtual nanoseconds; none when it preceded none.
+    pub lead_ns: Option<u64>,
+    /// OOM kills it did not precede.
+    pub missed: u64,
+}
+
+/// A stretch in which an alert fired, from evaluation to evaluation.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Firing {
+    /// The series it fired for: its number among the alert's series in the telemetry.
+    pub series: usize,
+    /// What that is: pod/container and which start, or node.
+    pub of: String,
+    /// Virtual nanoseconds since the arm began, of the first evaluation at which it fired.
+    pub from_ns: u64,
+    /// The same of the last one.
+    pub to_ns: u64,
 }
 
 /// A stretch of the script.

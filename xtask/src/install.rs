@@ -1,6 +1,8 @@
-//! Installs what the simulator needs and this machine lacks: QEMU and mke2fs. The kernel is fetched by `highwater` itself, without root.
+//! Installs what the simulator needs and this machine lacks: QEMU and mke2fs; for the tests promtool, unpacked into target/, so that no
+//! service is set up. The kernel is fetched by `highwater` itself, without root.
 
 use anyhow::{Context, bail};
+use std::path::Path;
 use std::process::Command;
 
 /// Programs and the packages that have them.
@@ -41,4 +43,44 @@ pub fn run() -> anyhow::Result<()> {
 fn is_there(program: &str) -> bool {
     let path = std::env::var_os("PATH").unwrap_or_default();
     std::env::split_paths(&path).chain(["/usr/sbin".into(), "/sbin".into()]).any(|dir| dir.join(program).is_file())
+}
+
+/// Where the package `prometheus` is unpacked, in the repository. tests/alerts.rs looks there after the PATH.
+const PROMETHEUS: &str = "target/tools/prometheus";
+
+/// Unpacks promtool from Debian's package `prometheus` when there is none. Installing it would set up a service that runs at once.
+#[expect(clippy::print_stdout, reason = "the user is told before anything is downloaded")]
+pub fn promtool(root: &Path) -> anyhow::Result<()> {
+    let unpacked = root.join(PROMETHEUS);
+    let there = is_there("promtool") || unpacked.join("usr/bin/promtool").is_file();
+    if there || std::env::var_os("PROMTOOL").is_some() {
+        return Ok(());
+    }
+    if Command::new("apt-get").arg("--version").output().is_err() {
+        bail!(
+            "promtool is missing and this is no Debian system: install it from the Prometheus project, or name it with PROMTOOL"
+        );
+    }
+    let folder = root.join("target/tools");
+    std::fs::create_dir_all(&folder).with_context(|| format!("cannot make {}", folder.display()))?;
+    println!("unpacking Debian's package prometheus into {PROMETHEUS} for promtool (nothing is installed)");
+    let apt = |arguments: &[&str]| {
+        let mut command = Command::new("apt-get");
+        command.args(arguments).current_dir(&folder).env("DEBIAN_FRONTEND", "noninteractive");
+        command.output().context("cannot start apt-get")
+    };
+    let mut got = apt(&["download", "-qq", "prometheus"])?;
+    if !got.status.success() {
+        // A fresh system has no package lists; writing them needs root.
+        apt(&["update", "-qq"])?;
+        got = apt(&["download", "-qq", "prometheus"])?;
+    }
+    let text = String::from_utf8_lossy(&got.stderr);
+    anyhow::ensure!(got.status.success(), "apt-get download prometheus failed, run `sudo apt-get update` first: {text}");
+    let entries = std::fs::read_dir(&folder).with_context(|| format!("cannot list {}", folder.display()))?;
+    let package = entries.flatten().map(|entry| entry.path()).find(|path| path.extension().is_some_and(|end| end == "deb"));
+    let package = package.context("apt-get download left no package")?;
+    let status = Command::new("dpkg-deb").arg("-x").arg(&package).arg(&unpacked).status().context("cannot start dpkg-deb")?;
+    anyhow::ensure!(status.success(), "dpkg-deb -x {} failed ({status})", package.display());
+    std::fs::remove_file(&package).with_context(|| format!("cannot remove {}", package.display()))
 }

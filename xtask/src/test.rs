@@ -6,6 +6,7 @@ use xshell::{Shell, cmd};
 pub fn run(sh: &Shell) -> Result<()> {
     crate::check::run(sh)?;
     crate::install::run()?;
+    crate::install::promtool(&sh.current_dir())?;
     crate::build::run()?;
     cmd!(sh, "cargo test --workspace").run()?;
     Ok(())

@@ -98,7 +98,7 @@ fn figure(metric: &MetricRef, of: &[&str], arms: &[Arm], names: &[&str], path: &
     if metric.load.is_some() && subject != Subject::Requests {
         wrong(".load", format!("{name} is not about requests: leave the load out"));
     }
-    if metric.pod.is_some() && matches!(subject, Subject::Requests | Subject::Arm) {
+    if metric.pod.is_some() && matches!(subject, Subject::Requests | Subject::Arm | Subject::Alert) {
         wrong(".pod", format!("{name} is not about a pod: leave the pod out"));
     }
     if metric.container.is_some() && metric.pod.is_none() {
