@@ -2,79 +2,21 @@
 
 mod support;
 
-use std::io::{BufRead, BufReader};
-use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Stdio};
-use support::{expect, highwater};
+use std::path::Path;
+use std::process::Command;
+use support::{Place, alive, children, expect, highwater, signal};
 
 const LAB: &str = "swap/cpu-inference";
 
-/// A folder for the run and for leases of its own, so that other tests' machines are not seen.
-struct Place(tempfile::TempDir);
-
-impl Place {
-    fn new() -> Place {
-        Place(tempfile::tempdir().expect("a temporary directory"))
-    }
-
-    fn out(&self) -> PathBuf {
-        self.0.path().join("run")
-    }
-
-    fn command(&self, arguments: &[&str]) -> Command {
-        let mut command = highwater(arguments);
-        command.env("XDG_STATE_HOME", self.0.path().join("state")).env_remove("RUST_BACKTRACE");
-        command
-    }
-
-    fn run(&self, further: &[&str]) -> Command {
-        let out = self.out();
-        let mut command = self.command(&["run", LAB, "--out", out.to_str().expect("UTF-8")]);
-        command.args(further);
-        command
-    }
-
-    /// Starts a run and reads its progress until a line contains this.
-    fn run_until(&self, text: &str) -> Child {
-        let mut child = self.run(&[]).stdout(Stdio::null()).stderr(Stdio::piped()).spawn().expect("the binary starts");
-        let mut lines = BufReader::new(child.stderr.take().expect("it is piped")).lines();
-        let seen = lines.by_ref().map_while(Result::ok).any(|line| line.contains(text));
-        assert!(seen, "no line of progress contains {text:?}");
-        // The pipe stays open and empty, so that the run never waits for a reader.
-        std::thread::spawn(move || lines.for_each(drop));
-        child
-    }
-
-    /// Nothing of the run is left: no directory, and nothing that `clean` finds.
-    #[track_caller]
-    fn assert_empty(&self) {
-        assert!(!self.out().exists(), "the run directory is left");
-        let output = expect(0, &mut self.command(&["clean", "--json"]));
-        let text = String::from_utf8_lossy(&output.stdout).into_owned();
-        let found: serde_json::Value = serde_json::from_str(&text).expect("JSON");
-        let lists = found.as_object().expect("an object").values().filter_map(|value| value.as_array());
-        assert!(lists.clone().count() > 0 && lists.into_iter().all(|list| list.is_empty()), "clean found {text}");
-    }
+fn run(place: &Place, further: &[&str]) -> Command {
+    let out = place.out();
+    let mut command = place.command(&["run", LAB, "--out", out.to_str().expect("UTF-8")]);
+    command.args(further);
+    command
 }
 
 fn stderr(output: &std::process::Output) -> String {
     String::from_utf8_lossy(&output.stderr).into_owned()
-}
-
-/// The children of a process, as the kernel lists them.
-fn children(pid: u32) -> Vec<u32> {
-    let tasks = std::fs::read_dir(format!("/proc/{pid}/task")).expect("the process lives");
-    let lists = tasks.flatten().filter_map(|task| std::fs::read_to_string(task.path().join("children")).ok());
-    lists.flat_map(|list| list.split_whitespace().map(|pid| pid.parse().expect("a pid")).collect::<Vec<u32>>()).collect()
-}
-
-fn alive(pid: u32) -> bool {
-    // A zombie is no process any more: its memory and files are gone.
-    std::fs::read_to_string(format!("/proc/{pid}/stat")).is_ok_and(|stat| !stat.contains(") Z "))
-}
-
-fn signal(child: &Child, name: &str) {
-    expect(0, Command::new("kill").args([format!("-{name}"), child.id().to_string()]));
 }
 
 #[test]
@@ -88,7 +30,7 @@ fn a_mistake_in_a_lab_is_told_with_file_and_line() {
 #[test]
 fn an_unknown_arm_leaves_no_directory() {
     let place = Place::new();
-    let text = stderr(&expect(2, &mut place.run(&["--arm", "nope"])));
+    let text = stderr(&expect(2, &mut run(&place, &["--arm", "nope"])));
     assert!(text.contains("no arm nope") && text.contains("no-pressure"), "{text}");
     place.assert_empty();
 }
@@ -96,7 +38,7 @@ fn an_unknown_arm_leaves_no_directory() {
 #[test]
 fn a_missing_qemu_is_named_with_what_to_do() {
     let place = Place::new();
-    let text = stderr(&expect(3, place.run(&[]).env("HIGHWATER_QEMU", "/nowhere/qemu")));
+    let text = stderr(&expect(3, run(&place, &[]).env("HIGHWATER_QEMU", "/nowhere/qemu")));
     assert!(text.contains("/nowhere/qemu") && text.contains("install"), "{text}");
     place.assert_empty();
 }
@@ -104,7 +46,7 @@ fn a_missing_qemu_is_named_with_what_to_do() {
 #[test]
 fn an_arm_that_takes_too_long_is_a_fault_and_no_result() {
     let place = Place::new();
-    let text = stderr(&expect(3, &mut place.run(&["--guard", "1"])));
+    let text = stderr(&expect(3, &mut run(&place, &["--guard", "1"])));
     assert!(text.contains("arm "), "{text}");
     place.assert_empty();
 }
@@ -112,7 +54,7 @@ fn an_arm_that_takes_too_long_is_a_fault_and_no_result() {
 #[test]
 fn an_interrupted_run_leaves_nothing() {
     let place = Place::new();
-    let mut child = place.run_until(": serve");
+    let mut child = place.until(run(&place, &[]), ": serve");
     let machines = children(child.id());
     assert!(!machines.is_empty(), "arms run in processes of their own");
     signal(&child, "INT");
@@ -124,7 +66,7 @@ fn an_interrupted_run_leaves_nothing() {
 #[test]
 fn a_killed_run_is_cleaned_up() {
     let place = Place::new();
-    let mut child = place.run_until(": serve");
+    let mut child = place.until(run(&place, &[]), ": serve");
     let machines = children(child.id());
     assert!(!machines.is_empty(), "arms run in processes of their own");
     signal(&child, "KILL");

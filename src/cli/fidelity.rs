@@ -1,7 +1,7 @@
 //! `highwater fidelity`: a lab's pods on a real kubelet, and the control ledger it writes held against the simulator's plan.
 
 use super::{Exit, input, print, print_json};
-use crate::kubelet::{KubeletConfiguration, NodeFacts, Pod, aggregate};
+use crate::kubelet::{KubeletConfiguration, NodeFacts, Pod, Resources, aggregate};
 use crate::lab::{Arm, Lab};
 use crate::ledger::{Action, Evidence, Life, Step, Verdict, misplaced};
 use crate::provider::cache::{Cache, cache_dir};
@@ -159,9 +159,25 @@ fn script<'a>(lab: &'a Lab, arm: &Arm, then: &'a [String]) -> Result<Vec<Next<'a
         if next.node != arm.node {
             return Err(format!("a running node of {} cannot become {word}: its machine or its version is another", arm.name));
         }
+        if let Some((pod, _)) =
+            arm.pods.iter().zip(&next.pods).find(|(now, then)| without_resources(now) != without_resources(then))
+        {
+            return Err(format!(
+                "a running node of {} cannot become {word}: {} differs in more than resources",
+                arm.name,
+                pod.name()
+            ));
+        }
         Ok(Next::Arm(next))
     };
     then.iter().map(|word| next(word).map_err(|why| Exit::BadInput.because(why))).collect()
+}
+
+fn without_resources(pod: &Pod) -> Pod {
+    let mut pod = pod.clone();
+    pod.spec.resources = None;
+    pod.spec.init_containers.iter_mut().chain(&mut pod.spec.containers).for_each(|c| c.resources = Resources::default());
+    pod
 }
 
 /// What turns a running node into an arm.

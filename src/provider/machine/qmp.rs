@@ -76,7 +76,7 @@ impl Monitor {
     pub fn execute(&mut self, command: &str, arguments: Value) -> Result<Value, MachineError> {
         let line = json!({ "execute": command, "arguments": arguments });
         if writeln!(self.stdin, "{line}").is_err() {
-            return Err(self.end_unexpected());
+            return Err(self.ended());
         }
         loop {
             let message = self.next()?;
@@ -153,7 +153,7 @@ impl Monitor {
         match self.lines.recv_timeout(self.deadline.saturating_duration_since(Instant::now())) {
             Ok(message) => Ok(message),
             Err(RecvTimeoutError::Timeout) => Err(self.hung()),
-            Err(RecvTimeoutError::Disconnected) => Err(self.end_unexpected()),
+            Err(RecvTimeoutError::Disconnected) => Err(self.ended()),
         }
     }
 
@@ -163,14 +163,15 @@ impl Monitor {
         }
     }
 
-    fn hung(&mut self) -> MachineError {
+    /// Ends QEMU, which did not do what it should in time.
+    pub fn hung(&mut self) -> MachineError {
         self.process.kill();
         _ = self.process.wait();
         MachineError::Hung { stage: self.stage, guard: self.guard, last: LastWords::read(&self.dir) }
     }
 
-    /// The pipes are closed: QEMU has ended or is about to.
-    fn end_unexpected(&mut self) -> MachineError {
+    /// QEMU has ended or is about to: its pipes are closed.
+    pub fn ended(&mut self) -> MachineError {
         match self.process.wait() {
             Ok(status) => self.unexpected(status),
             Err(source) => FileError::at(&self.dir)(source).into(),

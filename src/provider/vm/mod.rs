@@ -20,20 +20,10 @@ pub use session::{NODE, Session};
 use super::FileError;
 use super::api::ApiError;
 use super::machine::MachineError;
-use std::path::Path;
 use std::process::ExitStatus;
-use std::time::Duration;
 
 /// The cache's kind of checkpoints of this provider.
 pub const KIND: &str = "vm-checkpoints";
-
-/// The last lines of a log.
-fn tail(path: &Path) -> String {
-    const LINES: usize = 12;
-    let text = fs_err::read(path).map(|b| String::from_utf8_lossy(&b).into_owned()).unwrap_or_default();
-    let lines: Vec<_> = text.lines().collect();
-    lines[lines.len().saturating_sub(LINES)..].join("\n")
-}
 
 /// Why there is no real node, or why it did not do what was asked.
 #[derive(Debug, thiserror::Error)]
@@ -61,14 +51,6 @@ pub enum VmError {
         status: ExitStatus,
         /// The end of its log.
         tail: String,
-    },
-    /// The node did not come up.
-    #[error("the node did not boot within {} s; the end of its console:\n{console}", .deadline.as_secs())]
-    Boot {
-        /// How long it had.
-        deadline: Duration,
-        /// What it wrote last.
-        console: String,
     },
     /// The kubelet does not stay up.
     #[error("the kubelet refuses to run; its own words:\n{0}")]

@@ -1,7 +1,7 @@
 //! The node: a throwaway VM with Debian, containerd and a kubelet that has not started yet, its checkpoint, and forks of it.
 
+use super::VmError;
 use super::channel::{Channel, ChannelError};
-use super::{VmError, tail};
 use crate::provider::FileError;
 use crate::provider::cache::{Cache, hex};
 use crate::provider::image::Image;
@@ -20,7 +20,6 @@ const DISK: &str = "disk.qcow2";
 const SEED: &str = "seed.tar";
 const STATE: &str = "state";
 const PORT: &str = "port";
-const CONSOLE: &str = "console.log";
 
 /// From power-on to a running containerd. A minute alone on two cores; the compilers of a busy machine make it several.
 const BOOT: Duration = Duration::from_secs(15 * 60);
@@ -67,7 +66,7 @@ impl Shape {
         // A plain old processor: without wide vectors there is nothing slow to emulate.
         command.args(["-accel", "tcg,thread=multi,tb-size=1024", "-cpu", "Westmere"]);
         command.args(["-smp", &self.processors.to_string(), "-m", &format!("{}M", self.memory >> 20)]);
-        command.args(["-chardev", &format!("file,id=console,path={CONSOLE}"), "-serial", "chardev:console"]);
+        command.args(["-chardev", "file,id=console,path=console.log", "-serial", "chardev:console"]);
         command.arg("-kernel").arg(image.kernel()).arg("-initrd").arg(image.initrd());
         let arguments = [
             "root=/dev/vda rw console=ttyS0 net.ifnames=0 mitigations=off quiet systemd.show_status=auto",
@@ -123,11 +122,8 @@ impl Node {
         shape.swap_disks(dir)?;
         progress("booting the node");
         let command = shape.command(tools, image, dir)?;
-        let monitor = Monitor::start(command, dir, lease, &[], Stage::Boot, BOOT)?;
-        let channel = Channel::open(&dir.join(PORT), BOOT).map_err(|error| match error {
-            ChannelError::Deadline { deadline, .. } => VmError::Boot { deadline, console: tail(&dir.join(CONSOLE)) },
-            error => error.into(),
-        })?;
+        let mut monitor = Monitor::start(command, dir, lease, &[], Stage::Boot, BOOT)?;
+        let channel = Channel::open(&dir.join(PORT), BOOT).map_err(|error| blame(&mut monitor, error))?;
         let mut node = Node { monitor, channel };
         node.step("until systemctl is-active -q containerd; do sleep 0.5; done", BOOT)?;
         progress("importing images");
@@ -164,7 +160,8 @@ impl Node {
         monitor.migrate("migrate-incoming", "exec:cat state")?;
         monitor.execute("cont", json!({}))?;
         monitor.enter(Stage::Run);
-        let mut node = Node { monitor, channel: Channel::open(&dir.join(PORT), ANSWER)? };
+        let channel = Channel::open(&dir.join(PORT), ANSWER).map_err(|error| blame(&mut monitor, error))?;
+        let mut node = Node { monitor, channel };
         // The node's clock stood still since the checkpoint.
         let now = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).unwrap_or_default();
         node.step(&format!("date -s @{} >/dev/null", now.as_secs()), ANSWER)?;
@@ -176,7 +173,7 @@ impl Node {
     /// # Errors
     /// A status other than 0, no answer before the deadline.
     pub fn step(&mut self, script: &str, deadline: Duration) -> Result<String, VmError> {
-        Ok(self.channel.run(script, deadline)?)
+        self.channel.run(script, deadline).map_err(|error| blame(&mut self.monitor, error))
     }
 
     /// Writes a file on the node.
@@ -184,7 +181,7 @@ impl Node {
     /// # Errors
     /// As for [`Node::step`].
     pub fn put(&mut self, path: &str, content: &str) -> Result<(), VmError> {
-        Ok(self.channel.put(path, content, ANSWER)?)
+        self.channel.put(path, content, ANSWER).map_err(|error| blame(&mut self.monitor, error))
     }
 
     fn save(self) -> Result<(), VmError> {
@@ -195,6 +192,15 @@ impl Node {
         monitor.migrate("migrate", &format!("exec:cat > {STATE}"))?;
         monitor.quit()?;
         Ok(())
+    }
+}
+
+/// What is behind an error of the channel: a VM that ended, or that did not boot in time, says more by its own last words.
+fn blame(monitor: &mut Monitor, error: ChannelError) -> VmError {
+    match error {
+        ChannelError::Closed { .. } => monitor.ended().into(),
+        ChannelError::Deadline { deadline: BOOT, .. } => monitor.hung().into(),
+        error => error.into(),
     }
 }
 

@@ -1,12 +1,15 @@
 //! A process of the control plane: leased, its output in a log, its last words in the error.
 
-use super::{VmError, tail};
+use super::VmError;
 use crate::provider::interrupt;
 use crate::provider::lease::Lease;
 use crate::provider::machine::{Process, StartError};
 use fs_err as fs;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
+
+/// How much of a dead process's log an error shows.
+const LAST_LINES: usize = 12;
 
 /// A long-running process. Dropping it kills it.
 #[derive(Debug)]
@@ -46,7 +49,10 @@ impl Daemon {
             _ if interrupt::requested() => Err(VmError::Interrupted),
             Ok(Some(_)) => {
                 let status = self.process.wait()?;
-                Err(VmError::Ended { name: self.name, status, tail: tail(&self.log) })
+                let text = fs::read(&self.log).map(|b| String::from_utf8_lossy(&b).into_owned()).unwrap_or_default();
+                let lines: Vec<_> = text.lines().collect();
+                let tail = lines[lines.len().saturating_sub(LAST_LINES)..].join("\n");
+                Err(VmError::Ended { name: self.name, status, tail })
             }
             Err(errno) => Err(VmError::Start { name: self.name, source: errno.into() }),
         }

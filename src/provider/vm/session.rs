@@ -210,7 +210,9 @@ fn refused(node: &mut Node) -> Result<(), VmError> {
     if restarts.trim() == "0" {
         return Ok(());
     }
-    let words = "journalctl -u kubelet -o cat --no-pager | grep -vE '^(Started|Stopped|kubelet.service)' | tail -n 5";
+    // Its last error; whatever it said last when it wrote none.
+    let words = "log() { journalctl -u kubelet -o cat --no-pager; }
+        log | grep -E '^([EF][0-9]|panic:)' | tail -n 1 | grep . || log | tail -n 5";
     Err(VmError::Kubelet(node.step(words, ANSWER)?.trim().to_owned()))
 }
 

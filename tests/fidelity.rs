@@ -1,0 +1,91 @@
+//! The simulator held against a real kubelet in a VM: the same bytes in every control file of every level, also after later steps.
+//!
+//! It builds the node image when the cache has none (half an hour on two cores) and boots emulated machines, so it is part of the feature
+//! `cluster` and runs where HIGHWATER_FIDELITY is set; CI leaves it out until then. What real nodes wrote before is in fixtures/ledger-real
+//! and compared on every run: `HIGHWATER_FIDELITY=1 cargo test --features cluster --test fidelity -- --nocapture --test-threads=1`.
+
+#![cfg(feature = "cluster")]
+#![allow(clippy::print_stdout, reason = "a test says what it compared and measured")]
+
+mod support;
+
+use serde_json::Value;
+use std::path::Path;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::Instant;
+use support::{Place, alive, children, expect, highwater, signal};
+
+/// A lab, its arm, what is done to the running node then, and how many ledgers that makes.
+const LABS: [(&str, &str, &[&str], usize); 3] = [
+    ("swap/limited-entitlement", "limited", &[], 1),
+    ("memory-qos/file-reader", "tiered", &["throttling"], 2),
+    ("fixtures/labs/levels", "both", &["grown", "burstable/main", "companions/sidecar", "rolled-back", "pod-limit/own"], 6),
+];
+
+/// The machine for one test at a time, with a node image; nothing where the tests are left out.
+fn with_image() -> Option<MutexGuard<'static, ()>> {
+    static MACHINE: Mutex<()> = Mutex::new(());
+    if std::env::var_os("HIGHWATER_FIDELITY").is_none() {
+        println!("left out: HIGHWATER_FIDELITY is not set");
+        return None;
+    }
+    let machine = MACHINE.lock().unwrap_or_else(PoisonError::into_inner);
+    let begun = Instant::now();
+    expect(0, &mut highwater(&["image", "build", "1.37"]));
+    println!("node image: {:.0} s", begun.elapsed().as_secs_f64());
+    Some(machine)
+}
+
+#[test]
+fn a_real_kubelet_writes_what_the_simulator_says() {
+    let Some(_machine) = with_image() else { return };
+    for (lab, arm, then, ledgers) in LABS {
+        let begun = Instant::now();
+        let mut command = highwater(&["fidelity", lab, "--arm", arm, "--on", "vm", "--json"]);
+        command.current_dir(Path::new(env!("CARGO_MANIFEST_DIR")));
+        command.args(then.iter().flat_map(|step| ["--then", step]));
+        let output = expect(0, &mut command);
+        let found: Value = serde_json::from_slice(&output.stdout).expect("JSON");
+        let steps = found["compared"][0]["steps"].as_array().expect("steps");
+        assert_eq!(steps.len(), ledgers, "{lab}: {found}");
+        let files: u64 = steps.iter().map(|step| step["compared"].as_u64().expect("a count")).sum();
+        assert!(files > 50 * ledgers as u64, "{lab}: only {files} files were compared");
+        println!("{lab}: {files} files in {ledgers} ledgers, 0 differ, {:.0} s", begun.elapsed().as_secs_f64());
+    }
+}
+
+#[test]
+fn a_kubelet_that_refuses_its_configuration_is_quoted() {
+    let Some(_machine) = with_image() else { return };
+    let (place, levels) = (Place::new(), Path::new(env!("CARGO_MANIFEST_DIR")).join("fixtures/labs/levels"));
+    let lab = place.out();
+    std::fs::create_dir_all(lab.join("pods")).expect("a folder");
+    for entry in std::fs::read_dir(levels.join("pods")).expect("its pods").flatten() {
+        std::fs::copy(entry.path(), lab.join("pods").join(entry.file_name())).expect("a copied file");
+    }
+    for file in ["lab.yaml", "kubelet.yaml"] {
+        let text = std::fs::read_to_string(levels.join(file)).expect("a file of the lab");
+        let text = text.replace("memorySwap:", "featureGates: {MemoryQoS: false}\nmemorySwap:");
+        std::fs::write(lab.join(file), text).expect("a written file");
+    }
+    let output = expect(2, &mut place.command(&["fidelity", lab.to_str().expect("UTF-8"), "--arm", "both"]));
+    let text = String::from_utf8_lossy(&output.stderr);
+    assert!(text.contains("its own words") && text.contains("requires MemoryQoS feature gate"), "{text}");
+}
+
+#[test]
+fn kill_9_at_any_point_of_a_provision_leaves_nothing_after_clean() {
+    let Some(_machine) = with_image() else { return };
+    let (lab, arm, ..) = LABS[0];
+    for point in ["starting the control plane", "starting the kubelet", "starting the pods", "reading the ledger"] {
+        let place = Place::new();
+        let mut child = place.until(place.command(&["fidelity", lab, "--arm", arm]), point);
+        let processes = children(child.id());
+        signal(&child, "KILL");
+        child.wait().expect("it ends");
+        let removed = expect(0, &mut place.command(&["clean"]));
+        assert!(processes.iter().all(|pid| !alive(*pid)), "a process survived");
+        println!("killed at {point:?} with {} processes: {}", processes.len(), String::from_utf8_lossy(&removed.stdout).trim());
+        place.assert_empty();
+    }
+}
