@@ -2,7 +2,7 @@
 
 use super::Exit;
 use crate::lab::Lab;
-use crate::record::{DeviceFacts, Event, LedgerSnapshot, Metric, NodeRecord, Plan, Role, RunDir, RunError};
+use crate::record::{DeviceFacts, Event, LedgerSnapshot, Metric, NodeRecord, Plan, Report, Role, RunDir, RunError};
 use crate::report;
 use crate::study::{self, Conclusion, Curves, LabResult, Records, Telemetry};
 
@@ -14,6 +14,7 @@ pub struct Studied {
     curves: Vec<(String, Curves)>,
     plans: Vec<(String, Plan)>,
     ledgers: Vec<(String, Vec<LedgerSnapshot>)>,
+    reports: Vec<(String, Vec<Report>)>,
     telemetry: Vec<(String, Telemetry)>,
     /// The figures.
     pub result: LabResult,
@@ -21,6 +22,7 @@ pub struct Studied {
 
 /// Studies the records of a run. Arms that were not run have none.
 pub fn study(run: &RunDir, lab: &Lab) -> anyhow::Result<Studied> {
+    let mut all_reports = Vec::new();
     let (mut arms, mut curves, mut plans, mut all_ledgers, mut all_telemetry) =
         (Vec::new(), Vec::new(), Vec::new(), Vec::new(), Vec::new());
     let node: NodeRecord = run.read_json("node.json")?;
@@ -47,9 +49,19 @@ pub fn study(run: &RunDir, lab: &Lab) -> anyhow::Result<Studied> {
         arms.push(result);
         plans.push((name.clone(), plan));
         all_ledgers.push((name.clone(), ledgers));
+        all_reports.push((name.clone(), reports));
     }
     let result = study::conclude(lab, arms);
-    Ok(Studied { result, lab: lab.clone(), node, curves, plans, ledgers: all_ledgers, telemetry: all_telemetry })
+    Ok(Studied {
+        result,
+        lab: lab.clone(),
+        node,
+        curves,
+        plans,
+        ledgers: all_ledgers,
+        reports: all_reports,
+        telemetry: all_telemetry,
+    })
 }
 
 /// A device of the node that an arm was forked from.
@@ -76,6 +88,7 @@ impl Studied {
             curves: &self.curves,
             plans: &self.plans,
             ledgers: &self.ledgers,
+            reports: &self.reports,
         };
         Ok(report::html(&subject)?)
     }

@@ -145,7 +145,7 @@ fn unanswered(load: &LoadResult) -> String {
     format!("none served: {}", outcomes.join(", "))
 }
 
-fn end(subject: &Subject<'_>) -> u64 {
+pub(super) fn end(subject: &Subject<'_>) -> u64 {
     subject.result.arms.iter().map(|a| a.end_ns).max().unwrap_or(1)
 }
 
@@ -153,11 +153,11 @@ fn arm<'a>(subject: &Subject<'a>, name: &str) -> Option<&'a ArmResult> {
     subject.result.arms.iter().find(|a| a.name == name)
 }
 
-fn index(subject: &Subject<'_>, name: &str) -> usize {
+pub(super) fn index(subject: &Subject<'_>, name: &str) -> usize {
     subject.result.arms.iter().position(|a| a.name == name).unwrap_or(0)
 }
 
-fn phases(arm: &ArmResult) -> Vec<(String, u64, u64)> {
+pub(super) fn phases(arm: &ArmResult) -> Vec<(String, u64, u64)> {
     arm.phases.iter().map(|p| (p.name.clone(), p.start_ns, p.end_ns)).collect()
 }
 
@@ -182,7 +182,7 @@ fn limits(subject: &Subject<'_>, arm: &str) -> Vec<Level> {
     limit.map(|value| Level { label: format!("memory.max {}", bytes(value as f64)), value: value as f64 }).into_iter().collect()
 }
 
-fn kills(arm: &ArmResult) -> Vec<Moment> {
+pub(super) fn kills(arm: &ArmResult) -> Vec<Moment> {
     arm.kills
         .iter()
         .map(|kill| {

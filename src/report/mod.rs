@@ -5,6 +5,7 @@ mod chart;
 mod figures;
 mod framework;
 mod headline;
+mod layers;
 mod ledger;
 mod page;
 mod prometheus;
@@ -17,7 +18,7 @@ pub use prometheus::{rules, unit_test};
 pub use terminal::terminal;
 
 use crate::lab::Lab;
-use crate::record::{LedgerSnapshot, NodeRecord, Plan};
+use crate::record::{LedgerSnapshot, NodeRecord, Plan, Report};
 use crate::study::{Curves, LabResult};
 
 /// All that a page shows.
@@ -35,4 +36,6 @@ pub struct Subject<'a> {
     pub plans: &'a [(String, Plan)],
     /// Snapshots by arm.
     pub ledgers: &'a [(String, Vec<LedgerSnapshot>)],
+    /// What workloads reported of themselves, by arm.
+    pub reports: &'a [(String, Vec<Report>)],
 }

@@ -4,6 +4,7 @@ use super::Subject;
 use super::alerts::{AlertRow, Reading, readings, rows};
 use super::figures::{Figure, class, latencies, memory, overlays};
 use super::headline::headline;
+use super::layers::layers;
 use super::ledger::{Ledger, ledgers};
 use super::terminal::standing;
 use super::words::{Column, columns};
@@ -22,6 +23,7 @@ struct Page<'a> {
     arms: Vec<ArmHead>,
     columns: Vec<Column>,
     memory: Vec<Figure>,
+    layers: Vec<Figure>,
     overlays: Vec<Figure>,
     latencies: Option<Figure>,
     ledgers: Vec<Ledger>,
@@ -83,6 +85,7 @@ pub fn html(subject: &Subject<'_>) -> Result<String, askama::Error> {
         arms: arms.collect(),
         columns: columns(lab, result),
         memory: memory(subject),
+        layers: layers(subject),
         overlays: overlays(subject),
         latencies: latencies(subject),
         ledgers: ledgers(subject),
