@@ -55,7 +55,11 @@ fn fired(alerts: &Alerts, alert: &AlertResult) -> String {
     match &alert.firings[..] {
         [] => "never".to_owned(),
         [first, rest @ ..] => {
-            let more = if rest.is_empty() { String::new() } else { format!(", and {} times more", rest.len()) };
+            let more = match rest.len() {
+                0 => String::new(),
+                1 => ", and once more".to_owned(),
+                n => format!(", and {n} times more"),
+            };
             format!("at {} for {}{more}", time(alerts, first.from_ns), first.of)
         }
     }
@@ -64,7 +68,8 @@ fn fired(alerts: &Alerts, alert: &AlertResult) -> String {
 fn before(alerts: &Alerts, alert: &AlertResult, kills: usize) -> String {
     match (alert.lead_ns, alert.missed, kills) {
         (_, _, 0) => "nothing was killed".to_owned(),
-        (None, ..) => format!("no warning of {kills} kills"),
+        (None, _, 1) => "no warning of the kill".to_owned(),
+        (None, ..) => format!("no warning of any of {kills} kills"),
         (Some(lead), 0, _) => format!("{} before", time(alerts, lead)),
         (Some(lead), missed, _) => format!("{} before; no warning of {missed} of {kills} kills", time(alerts, lead)),
     }

@@ -77,7 +77,7 @@ pub const FRAMEWORK: &[Line] = &[
     Line {
         id: "requests",
         says: "Requests always set: no request, no entitlement",
-        labs: &[lab("swap/limited-entitlement", &["entitled", "no-request"], &[])],
+        labs: &[lab("swap/limited-entitlement", &["no-request"], &[])],
     },
     Line {
         id: "disks",
