@@ -132,6 +132,15 @@ mod tests {
     }
 
     #[test]
+    fn a_large_text_is_read_and_a_bomb_is_not() {
+        let large = format!("[{}]", vec!["1"; 300_000].join(","));
+        assert_eq!(read("large", &large).unwrap().items().len(), 300_000);
+        let level = |n: usize| format!("l{n}: &l{n} [{}]\n", vec![format!("*l{}", n - 1); 10].join(","));
+        let bomb: String = std::iter::once("l0: &l0 [1]\n".to_owned()).chain((1..9).map(level)).collect();
+        assert!(read("bomb", &bomb).is_err());
+    }
+
+    #[test]
     fn documents_are_counted() {
         assert!(read("a", "").unwrap_err().to_string().contains("empty"));
         assert!(read("a", "x: 1\n---\ny: 2\n").unwrap_err().to_string().contains("a:3:1"));

@@ -221,7 +221,17 @@ impl Mark {
 
 /// Reads all documents of a text.
 pub(super) fn read(source: &Arc<Source>) -> Result<Vec<Node>, Problem> {
-    match serde_yaml::from_multiple::<Raw>(&source.text) {
+    // The crate's usual budget is one for configurations; a cluster's objects as JSON are larger. Aliases, by which a short text can be huge,
+    // keep their own limits.
+    let size = source.text.len();
+    let options = serde_yaml::options! {
+        budget: serde_yaml::budget! {
+            max_nodes: size.max(250_000),
+            max_events: size.saturating_mul(2).max(1_000_000),
+            max_total_scalar_bytes: size.max(64 << 20),
+        },
+    };
+    match serde_yaml::from_multiple_with_options::<Raw>(&source.text, options) {
         Ok(documents) => Ok(documents.into_iter().map(|raw| raw.placed(source)).collect()),
         Err(error) => {
             let mark = error.location().and_then(|at| mark(source, &at));
