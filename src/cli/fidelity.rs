@@ -84,7 +84,7 @@ struct Skipped {
 pub fn run(args: &Args, json: bool) -> Result<Exit> {
     let On::Vm = args.on;
     let lab = input::lab(&args.lab)?;
-    let arms = chosen(&lab, &args.arms)?;
+    let arms = input::arms(&lab, &args.arms)?;
     let (mut compared, mut skipped) = (Vec::new(), Vec::new());
     for arm in arms {
         match image(arm)? {
@@ -105,21 +105,6 @@ pub fn run(args: &Args, json: bool) -> Result<Exit> {
         print(describe(&compared, &skipped))?;
     }
     Ok(exit)
-}
-
-fn chosen<'a>(lab: &'a Lab, names: &[String]) -> Result<Vec<&'a Arm>> {
-    if names.is_empty() {
-        return Ok(lab.arms.iter().collect());
-    }
-    let find = |name: &String| {
-        lab.arm(name)
-            .ok_or_else(|| Exit::BadInput.because(format!("{} has no arm {name:?}: it has {}", lab.name, arm_names(lab))))
-    };
-    names.iter().map(find).collect()
-}
-
-fn arm_names(lab: &Lab) -> String {
-    lab.arms.iter().map(|arm| arm.name.as_str()).collect::<Vec<_>>().join(", ")
 }
 
 /// The newest built image of the arm's version, or why there is none.
@@ -155,7 +140,7 @@ fn script<'a>(lab: &'a Lab, arm: &Arm, then: &'a [String]) -> Result<Vec<Next<'a
                 Err(format!("{} has no container {word}", arm.name))
             };
         }
-        let next = lab.arm(word).ok_or_else(|| format!("{} has no arm {word:?}: it has {}", lab.name, arm_names(lab)))?;
+        let next = lab.known_arm(word)?;
         if next.node != arm.node {
             return Err(format!("a running node of {} cannot become {word}: its machine or its version is another", arm.name));
         }

@@ -1,13 +1,21 @@
 //! What a LAB argument means: a name of the catalogue, a directory, or one file with all documents.
 
 use super::Exit;
-use crate::lab::{self, Lab, LabFiles};
+use crate::lab::{self, Arm, Lab, LabFiles};
 use crate::record::RunDir;
 use camino::{Utf8Path, Utf8PathBuf};
 
 /// Reads and resolves a lab; every error of it is one of input.
 pub fn lab(argument: &str) -> anyhow::Result<Lab> {
     lab::load(&files(argument)?).map_err(|problems| Exit::BadInput.because(problems))
+}
+
+/// These arms of a lab in its own order; all of them when none is named.
+pub fn arms<'a>(lab: &'a Lab, names: &[String]) -> anyhow::Result<Vec<&'a Arm>> {
+    for name in names {
+        lab.known_arm(name).map_err(|unknown| Exit::BadInput.because(unknown))?;
+    }
+    Ok(lab.arms.iter().filter(|arm| names.is_empty() || names.contains(&arm.name)).collect())
 }
 
 /// The lab that a run was made from, as the run kept it.

@@ -57,7 +57,7 @@ pub fn run(arguments: Arguments, json: bool) -> anyhow::Result<Exit> {
 /// Runs these arms of a lab, all of them when none is named.
 pub(super) fn perform(lab: &Lab, arms: &[String], how: How, json: bool) -> anyhow::Result<Exit> {
     let began = Instant::now();
-    let arms = chosen(lab, arms)?;
+    let arms = input::arms(lab, arms)?;
     let plans = plans(&arms)?;
     let out = how.out.clone().map_or_else(|| next_directory(&lab.name), Ok)?;
     let run = RunDir::create(&out).map_err(|e| Exit::BadInput.because(e))?;
@@ -121,14 +121,6 @@ pub(super) fn perform(lab: &Lab, arms: &[String], how: How, json: bool) -> anyho
         print(format!("\nrun     {}\nreport  {}", run.path(), run.file("report.html")))?;
     }
     Ok(studied.exit())
-}
-
-fn chosen<'a>(lab: &'a Lab, names: &[String]) -> anyhow::Result<Vec<&'a Arm>> {
-    if let Some(unknown) = names.iter().find(|name| lab.arm(name).is_none()) {
-        let known: Vec<_> = lab.arms.iter().map(|a| a.name.as_str()).collect();
-        return Err(Exit::BadInput.because(format!("there is no arm {unknown} in {}: arms are {}", lab.name, known.join(", "))));
-    }
-    Ok(lab.arms.iter().filter(|arm| names.is_empty() || names.contains(&arm.name)).collect())
 }
 
 /// The plan of every arm, or everything the kubelets refuse.

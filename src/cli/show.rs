@@ -1,7 +1,7 @@
 //! `highwater show LAB`: what a lab asks, varies, does and expects.
 
 use super::{Exit, input, print, print_json};
-use crate::lab::{Claim, Ends, Expectation, Lab, Phase};
+use crate::lab::{Claim, Ends, Expectation, Lab, Phase, one_line};
 use std::fmt::Write;
 
 /// Prints a lab after validating it.
@@ -84,8 +84,4 @@ fn claim(c: &Claim) -> String {
 /// The word a value is typed as.
 fn name_of(value: &impl serde::Serialize) -> String {
     serde_json::to_value(value).ok().and_then(|v| v.as_str().map(str::to_owned)).unwrap_or_default()
-}
-
-fn one_line(text: &str) -> String {
-    text.split_whitespace().collect::<Vec<_>>().join(" ")
 }

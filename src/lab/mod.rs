@@ -28,7 +28,7 @@ pub use phase::{Arrivals, Ends, Load, Phase, Slo, Tokens};
 pub use pod::{HONOURED, Honour};
 pub use resolve::{Arm, Lab, load};
 pub use sweep::{Sweep, swept};
-pub use value::{Amount, Bytes, Span};
+pub use value::{Amount, Bytes, Span, one_line};
 
 /// The JSON Schema of `lab.yaml`, for editors and for checks outside this program.
 #[must_use]

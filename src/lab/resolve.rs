@@ -72,6 +72,15 @@ impl Lab {
     pub fn arm(&self, name: &str) -> Option<&Arm> {
         self.arms.iter().find(|arm| arm.name == name)
     }
+
+    /// An arm by name, or a sentence that says which there are.
+    ///
+    /// # Errors
+    /// There is none of this name.
+    pub fn known_arm(&self, name: &str) -> Result<&Arm, String> {
+        let names = || self.arms.iter().map(|arm| arm.name.as_str()).collect::<Vec<_>>().join(", ");
+        self.arm(name).ok_or_else(|| format!("there is no arm {name} in {}: arms are {}", self.name, names()))
+    }
 }
 
 /// The tree that patches apply to, decoded part by part so that an error in one hides none of another.

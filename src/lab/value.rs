@@ -179,6 +179,12 @@ impl fmt::Display for Amount {
     }
 }
 
+/// Folded text of a YAML file as one line.
+#[must_use]
+pub fn one_line(text: &str) -> String {
+    text.split_whitespace().collect::<Vec<_>>().join(" ")
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

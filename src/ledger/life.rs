@@ -113,7 +113,7 @@ impl Life {
 #[must_use]
 pub fn misplaced(plan: &Plan, ledger: &[LedgerEntry]) -> Vec<String> {
     let parent = |path: &str| path.rsplit_once('/').map(|(parent, _)| parent.to_owned());
-    let wrong = |entry: &LedgerEntry| match plan.cgroups.iter().find(|planned| planned.role == entry.role) {
+    let wrong = |entry: &LedgerEntry| match plan.cgroup(&entry.role) {
         None => Some(format!("{} exists and is not planned", entry.role)),
         Some(planned) => {
             let same = match planned.role {

@@ -41,6 +41,22 @@ pub struct PlannedCgroup {
     pub oom_score_adj: Option<i32>,
 }
 
+impl Plan {
+    /// The cgroup of a role.
+    #[must_use]
+    pub fn cgroup(&self, role: &Role) -> Option<&PlannedCgroup> {
+        self.cgroups.iter().find(|cgroup| cgroup.role == *role)
+    }
+}
+
+impl PlannedCgroup {
+    /// What is written into a file; none where the kernel's default stays.
+    #[must_use]
+    pub fn value(&self, file: &str) -> Option<&str> {
+        self.files.iter().find(|planned| planned.file == file).map(|planned| planned.value.as_str())
+    }
+}
+
 /// One control file of a plan.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]

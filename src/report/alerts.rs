@@ -1,6 +1,6 @@
 //! When each alert would have fired, and how long before the kill: one row per arm and alert, in the lab's time and the source's.
 
-use crate::lab::{Alerts, Lab, Unit};
+use crate::lab::{Alerts, Lab, Unit, one_line};
 use crate::study::{AlertResult, LabResult, say};
 
 /// A row.
@@ -41,7 +41,6 @@ pub fn rows(lab: &Lab, result: &LabResult) -> Vec<AlertRow> {
 
 /// What each alert reads.
 pub fn readings(lab: &Lab) -> Vec<Reading> {
-    let one_line = |text: &str| text.split_whitespace().collect::<Vec<_>>().join(" ");
     let rules = lab.alerts.iter().flat_map(|alerts| &alerts.rules);
     rules.map(|rule| Reading { alert: rule.name.clone(), says: one_line(&rule.says), reading: one_line(&rule.reading) }).collect()
 }

@@ -178,7 +178,7 @@ fn limits(subject: &Subject<'_>, arm: &str) -> Vec<Level> {
     let plan = subject.plans.iter().find(|(name, _)| name == arm).map(|(_, plan)| plan);
     let pods: Vec<_> = plan.into_iter().flat_map(|p| &p.cgroups).filter(|c| matches!(c.role, Role::Pod { .. })).collect();
     let [pod] = pods[..] else { return Vec::new() };
-    let limit = pod.files.iter().find(|f| f.file == "memory.max").and_then(|f| f.value.parse::<u64>().ok());
+    let limit = pod.value("memory.max").and_then(|value| value.parse::<u64>().ok());
     limit.map(|value| Level { label: format!("memory.max {}", bytes(value as f64)), value: value as f64 }).into_iter().collect()
 }
 

@@ -1,7 +1,7 @@
 //! The sentence that answers the lab's question with this run's figures.
 
-use super::words::busiest;
-use crate::lab::{Lab, MetricName, MetricRef, Unit};
+use super::words::{busiest, metric};
+use crate::lab::{Lab, MetricName, Unit};
 use crate::study::{ArmResult, LabResult, figure, say};
 
 /// The answer, in one or two sentences.
@@ -13,24 +13,7 @@ pub fn headline(lab: &Lab, result: &LabResult) -> String {
 /// Labs with requests: who was served, how fast, who died.
 fn served(lab: &Lab, result: &LabResult) -> String {
     let phase = busiest(result);
-    let p50 = |arm: &ArmResult| {
-        let name = MetricName::LatencyP50;
-        figure(
-            arm,
-            &MetricRef {
-                arm: None,
-                name,
-                phase: phase.clone(),
-                pod: None,
-                container: None,
-                load: None,
-                file: None,
-                key: None,
-                alert: None,
-            },
-        )
-        .number()
-    };
+    let p50 = |arm: &ArmResult| figure(arm, &metric(MetricName::LatencyP50, phase.as_deref())).number();
     let base = result.arms.iter().find(|a| a.name == lab.baseline);
     let clause = |(i, arm): (usize, &ArmResult)| {
         let load = arm.whole.load(None);

@@ -79,7 +79,7 @@ pub fn ledgers(subject: &Subject<'_>) -> Vec<Ledger> {
                 // No processes, no score; a file the kernel does not have is absent.
                 let missing = if entry.files.contains_key(*file) { "absent" } else { "" };
                 let found = text(entry, file).unwrap_or(missing);
-                let planned = plan.cgroups.iter().find(|c| c.role == entry.role);
+                let planned = plan.cgroup(&entry.role);
                 let written = planned.and_then(|c| c.files.iter().rev().find(|f| f.file == *file));
                 let drifted = evidence.drifts.iter().any(|d| d.role == entry.role && d.file == *file);
                 let why = written.map_or_else(|| "the kernel's default".to_owned(), |f| f.rule.formula.clone());

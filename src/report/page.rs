@@ -8,7 +8,7 @@ use super::layers::layers;
 use super::ledger::{Ledger, ledgers};
 use super::terminal::standing;
 use super::words::{Column, columns};
-use crate::lab::Unit;
+use crate::lab::{Unit, one_line};
 use crate::study::{Conclusion, ExpectationResult, Holds, Standing, say};
 use askama::Template;
 
@@ -110,10 +110,6 @@ fn badge(conclusion: Conclusion) -> &'static str {
         Conclusion::Failed => "bad",
         Conclusion::Uninformative | Conclusion::Inconclusive => "open",
     }
-}
-
-fn one_line(text: &str) -> String {
-    text.split_whitespace().collect::<Vec<_>>().join(" ")
 }
 
 impl ExpectationResult {

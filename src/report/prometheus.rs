@@ -1,6 +1,6 @@
 //! Prometheus rules of a lab's alerts, and a unit test that replays an arm's samples through `promtool test rules`.
 
-use crate::lab::{AlertRule, AlertWhen, Alerts, Span};
+use crate::lab::{AlertRule, AlertWhen, Alerts, Span, one_line};
 use crate::study::{AlertResult, RATE_WINDOW, Series, Telemetry, threshold};
 use serde::Serialize;
 use std::collections::BTreeMap;
@@ -252,10 +252,6 @@ fn duration(span: Span) -> String {
         ms if ms % 1000 == 0 => format!("{}s", ms / 1000),
         ms => format!("{ms}ms"),
     }
-}
-
-fn one_line(text: &str) -> String {
-    text.split_whitespace().collect::<Vec<_>>().join(" ")
 }
 
 #[cfg(test)]

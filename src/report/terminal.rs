@@ -1,14 +1,14 @@
 //! The terminal's table of arms, claims beside them, and the verdict.
 
 use super::words::columns;
-use crate::lab::Lab;
+use crate::lab::{Lab, one_line};
 use crate::study::{ExpectationResult, LabResult, Standing};
 use comfy_table::{CellAlignment, Table};
 
 /// The result of a run as text.
 #[must_use]
 pub fn terminal(lab: &Lab, result: &LabResult) -> String {
-    let mut parts = vec![format!("{}\n{}", lab.name, words(&lab.question)), arms(lab, result)];
+    let mut parts = vec![format!("{}\n{}", lab.name, one_line(&lab.question)), arms(lab, result)];
     if !result.expectations.is_empty() {
         parts.push(expectations(&result.expectations));
     }
@@ -86,12 +86,8 @@ fn claims(lab: &Lab, result: &LabResult) -> String {
     }
     format!(
         "claims of {} (scaled down here by {}; they decide nothing)\n{}",
-        words(&lab.source.name),
+        one_line(&lab.source.name),
         lab.scale.factor,
         table.trim_fmt()
     )
-}
-
-fn words(text: &str) -> String {
-    text.split_whitespace().collect::<Vec<_>>().join(" ")
 }

@@ -84,7 +84,8 @@ pub fn busiest(result: &LabResult) -> Option<String> {
     phases.filter(|p| due(p) > 0).max_by_key(due).map(|p| p.name.clone())
 }
 
-fn metric(name: MetricName, phase: Option<&str>) -> MetricRef {
+/// A figure of all loads, or of the node, in a phase or the whole script.
+pub fn metric(name: MetricName, phase: Option<&str>) -> MetricRef {
     MetricRef {
         arm: None,
         name,

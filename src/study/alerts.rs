@@ -169,9 +169,8 @@ impl Reader {
 /// memory.swap.max of a container as planned; "max", and nothing written, count as no limit.
 fn limit(plan: &Plan, pod: &str, container: &str) -> f64 {
     let role = Role::Container { pod: pod.to_owned(), container: container.to_owned() };
-    let cgroup = plan.cgroups.iter().find(|cgroup| cgroup.role == role);
-    let file = cgroup.and_then(|cgroup| cgroup.files.iter().find(|file| file.file == "memory.swap.max"));
-    file.and_then(|file| file.value.parse().ok()).unwrap_or(0.0)
+    let value = plan.cgroup(&role).and_then(|cgroup| cgroup.value("memory.swap.max"));
+    value.and_then(|value| value.parse().ok()).unwrap_or(0.0)
 }
 
 /// Evaluates the alerts at every step.

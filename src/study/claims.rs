@@ -1,10 +1,9 @@
 //! The source's claims beside the figures of this run. Claims decide nothing.
 
-use super::expect::words;
 use super::figure::{Figure, figure, say};
 use super::result::{ArmResult, ClaimResult};
 use crate::kubelet::{KubeletConfiguration, NodeFacts, Pod, Version};
-use crate::lab::{Claim, Entitlement, Lab, Unit};
+use crate::lab::{Claim, Entitlement, Lab, Unit, one_line};
 use crate::plan;
 use crate::record::Role;
 
@@ -12,10 +11,10 @@ use crate::record::Role;
 pub fn claims(lab: &Lab, arms: &[ArmResult]) -> Vec<ClaimResult> {
     let version = lab.arm(&lab.baseline).and_then(|arm| arm.node.kubernetes.parse().ok());
     let claim = |claim: &Claim| ClaimResult {
-        says: words(&claim.says),
-        literal: claim.literal.as_deref().map(words),
-        likely: claim.likely.as_deref().map(words),
-        environment: claim.environment.as_deref().map(words),
+        says: one_line(&claim.says),
+        literal: claim.literal.as_deref().map(one_line),
+        likely: claim.likely.as_deref().map(one_line),
+        environment: claim.environment.as_deref().map(one_line),
         here: measured(claim, arms).or_else(|| computed(claim.entitlement.as_ref()?, version?)),
     };
     lab.source.claims.iter().map(claim).collect()
@@ -54,7 +53,6 @@ fn computed(entitlement: &Entitlement, version: Version) -> Option<String> {
     .ok()?;
     let plan = plan::plan(version, &config, &NodeFacts::new(memory.0, swap.0), &[pod]).ok()?;
     let container = plan.cgroups.iter().find(|c| matches!(c.role, Role::Container { .. }))?;
-    let file = container.files.iter().find(|f| f.file == "memory.swap.max")?;
-    let bytes: u64 = file.value.parse().ok()?;
+    let bytes: u64 = container.value("memory.swap.max")?.parse().ok()?;
     Some(format!("{bytes} bytes, that is {}, as Kubernetes {version} computes it", say(bytes as f64, Unit::Bytes)))
 }

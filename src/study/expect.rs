@@ -2,7 +2,7 @@
 
 use super::figure::{Figure, figure, say};
 use super::result::{ArmResult, ExpectationResult, Holds, RuleResult, Standing};
-use crate::lab::{Acceptance, Bound, Expectation, MetricRef, Test};
+use crate::lab::{Acceptance, Bound, Expectation, MetricRef, Test, one_line};
 
 /// Judges one expectation.
 pub fn judge(expectation: &Expectation, arms: &[ArmResult]) -> ExpectationResult {
@@ -21,7 +21,7 @@ pub fn judge(expectation: &Expectation, arms: &[ArmResult]) -> ExpectationResult
     };
     ExpectationResult {
         id: expectation.id.clone(),
-        say: words(&expectation.say),
+        say: one_line(&expectation.say),
         precondition: expectation.precondition,
         standing,
         figure: name(metric, own),
@@ -40,7 +40,7 @@ pub fn accept(acceptance: &Acceptance, arms: &[ArmResult]) -> (Vec<RuleResult>, 
     for arm in acceptance.prefer.iter().filter(|name| arms.iter().any(|a| a.name == **name)) {
         for rule in &acceptance.rules {
             let found = measure(&rule.is, &rule.metric, arm, arms);
-            let (id, say) = (rule.id.clone(), words(&rule.say));
+            let (id, say) = (rule.id.clone(), one_line(&rule.say));
             results.push(RuleResult { id, say, arm: arm.clone(), holds: found.holds, measured: found.text });
         }
     }
@@ -182,9 +182,4 @@ fn bound(is: &Test, metric: &MetricRef) -> String {
         }
     }
     parts.join(" and ")
-}
-
-/// Folded text of a YAML file as one line.
-pub fn words(text: &str) -> String {
-    text.split_whitespace().collect::<Vec<_>>().join(" ")
 }

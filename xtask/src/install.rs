@@ -2,6 +2,7 @@
 //! service is set up. The kernel is fetched by `highwater` itself, without root.
 
 use anyhow::{Context, bail};
+use highwater::provider::machine::in_path;
 use std::path::Path;
 use std::process::Command;
 
@@ -11,7 +12,7 @@ const NEEDED: [(&str, &str); 2] = [("qemu-system-x86_64", "qemu-system-x86"), ("
 /// Says what it will do and does it.
 #[expect(clippy::print_stdout, reason = "the user is told before anything is installed")]
 pub fn run() -> anyhow::Result<()> {
-    let mut missing: Vec<_> = NEEDED.into_iter().filter(|(program, _)| !is_there(program)).collect();
+    let mut missing: Vec<_> = NEEDED.into_iter().filter(|(program, _)| in_path(program.as_ref()).is_none()).collect();
     if std::env::var_os("HIGHWATER_QEMU").is_some() {
         missing.retain(|needed| *needed != NEEDED[0]);
     }
@@ -20,7 +21,7 @@ pub fn run() -> anyhow::Result<()> {
     }
     let (programs, packages): (Vec<_>, Vec<_>) = missing.into_iter().unzip();
     let (programs, by_hand) = (programs.join(" and "), format!("apt-get install --no-install-recommends {}", packages.join(" ")));
-    if !is_there("apt-get") {
+    if in_path("apt-get".as_ref()).is_none() {
         bail!(
             "{programs} is missing and this is no Debian system: install it (QEMU 7.2 or newer; or name it with HIGHWATER_QEMU)"
         );
@@ -39,12 +40,6 @@ pub fn run() -> anyhow::Result<()> {
     Ok(())
 }
 
-/// In PATH, or in the folders that PATH of ordinary users leaves out.
-fn is_there(program: &str) -> bool {
-    let path = std::env::var_os("PATH").unwrap_or_default();
-    std::env::split_paths(&path).chain(["/usr/sbin".into(), "/sbin".into()]).any(|dir| dir.join(program).is_file())
-}
-
 /// Where the package `prometheus` is unpacked, in the repository. tests/alerts.rs looks there after the PATH.
 const PROMETHEUS: &str = "target/tools/prometheus";
 
@@ -52,7 +47,7 @@ const PROMETHEUS: &str = "target/tools/prometheus";
 #[expect(clippy::print_stdout, reason = "the user is told before anything is downloaded")]
 pub fn promtool(root: &Path) -> anyhow::Result<()> {
     let unpacked = root.join(PROMETHEUS);
-    let there = is_there("promtool") || unpacked.join("usr/bin/promtool").is_file();
+    let there = in_path("promtool".as_ref()).is_some() || unpacked.join("usr/bin/promtool").is_file();
     if there || std::env::var_os("PROMTOOL").is_some() {
         return Ok(());
     }

@@ -17,7 +17,7 @@ pub(super) fn table(plan: &Plan) -> String {
     let header = ["CGROUP"].into_iter().chain(COLUMNS).chain(["cpu.max", "oom_score_adj"]);
     table.load_style(presets::NOTHING).set_header(header);
     for cgroup in &plan.cgroups {
-        let value = |file: &str| cgroup.files.iter().find(|f| f.file == file).map_or("-", |f| f.value.as_str()).to_owned();
+        let value = |file: &str| cgroup.value(file).unwrap_or("-").to_owned();
         let score = cgroup.oom_score_adj.map_or("-".to_owned(), |score| score.to_string());
         let row =
             [format!("{}{}", indent(cgroup), cgroup.role)].into_iter().chain(COLUMNS.map(value)).chain([value("cpu.max"), score]);

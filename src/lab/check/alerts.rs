@@ -1,9 +1,8 @@
-//! Alerts that could never be evaluated, and figures that name an alert that is not there.
+//! Alerts that could never be evaluated.
 
 use super::super::file::LabFile;
-use super::super::metric::Subject;
 use super::unique;
-use crate::lab::{AlertWhen, MetricRef};
+use crate::lab::AlertWhen;
 use crate::yaml::{Node, Problems};
 
 pub(super) fn check(file: &LabFile, root: &Node, problems: &mut Problems) {
@@ -28,26 +27,5 @@ pub(super) fn check(file: &LabFile, root: &Node, problems: &mut Problems) {
         if !(bound.is_finite() && bound > 0.0) {
             problems.push(root.blame(format!("{path}.when"), "the bound must be above 0"));
         }
-    }
-    let named = |metric: &MetricRef, path: String, problems: &mut Problems| match (&metric.alert, metric.name.subject()) {
-        (Some(alert), Subject::Alert) if !names.contains(&alert.as_str()) => {
-            problems
-                .push(root.blame(format!("{path}.alert"), format!("there is no alert {alert}: alerts are {}", names.join(", "))));
-        }
-        (None, Subject::Alert) => problems.push(root.blame(path, format!("{} needs the name of an alert", metric.name.text()))),
-        (Some(_), subject) if subject != Subject::Alert => {
-            problems
-                .push(root.blame(format!("{path}.alert"), format!("{} is not about an alert: leave it out", metric.name.text())));
-        }
-        _ => {}
-    };
-    for (i, expectation) in file.expectations.iter().enumerate() {
-        named(&expectation.metric, format!("expectations[{i}].metric"), problems);
-    }
-    for (i, rule) in file.acceptance.iter().flat_map(|acceptance| &acceptance.rules).enumerate() {
-        named(&rule.metric, format!("acceptance.rules[{i}].metric"), problems);
-    }
-    for (i, metric) in file.source.claims.iter().enumerate().filter_map(|(i, claim)| Some((i, claim.measured.as_ref()?))) {
-        named(metric, format!("source.claims[{i}].measured"), problems);
     }
 }

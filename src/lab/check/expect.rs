@@ -6,20 +6,25 @@ use super::{no_arm, unique};
 use crate::lab::{Arm, Arrivals, MetricRef, Test, Unit};
 use crate::yaml::{Node, Problems};
 
+/// What a figure may name.
+struct Known<'a> {
+    arms: &'a [Arm],
+    names: Vec<&'a str>,
+    alerts: Vec<&'a str>,
+    root: &'a Node,
+}
+
 pub(super) fn check(file: &LabFile, arms: &[Arm], root: &Node, problems: &mut Problems) {
     let names: Vec<_> = file.arms.iter().map(|a| a.name.as_str()).collect();
+    let alerts = file.alerts.iter().flat_map(|alerts| &alerts.rules).map(|rule| rule.name.as_str()).collect();
+    let known = Known { arms, names: names.clone(), alerts, root };
     let ids: Vec<_> = file.expectations.iter().map(|e| e.id.as_str()).collect();
     unique(&ids, "expectations", root, problems);
     for (i, expectation) in file.expectations.iter().enumerate() {
         let path = format!("expectations[{i}]");
         let metric = &expectation.metric;
-        match &metric.arm {
-            None => problems.push(root.blame(format!("{path}.metric"), "name the arm whose figure is meant")),
-            Some(arm) => {
-                figure(metric, &[arm.as_str(), &expectation.false_in], arms, &names, &format!("{path}.metric"), root, problems)
-            }
-        }
-        test(&expectation.is, metric, &names, &format!("{path}.is"), root, problems);
+        known.figure_of_arm(metric, Some(&expectation.false_in), &format!("{path}.metric"), problems);
+        known.test(&expectation.is, metric, &format!("{path}.is"), problems);
         // Existence is exact, everything else is a ratio: an absolute latency says more about the machine than about memory.
         let absolute = expectation.is.at_least.is_some() || expectation.is.at_most.is_some();
         if absolute && metric.unit() == Unit::Time && matches!(metric.name.subject(), Subject::Requests | Subject::Report) {
@@ -48,8 +53,8 @@ pub(super) fn check(file: &LabFile, arms: &[Arm], root: &Node, problems: &mut Pr
                 problems.push(root.blame(format!("{path}.metric.arm"), "a rule holds for every arm: leave the arm out"));
             }
             let every: Vec<_> = acceptance.prefer.iter().map(String::as_str).collect();
-            figure(&rule.metric, &every, arms, &names, &format!("{path}.metric"), root, problems);
-            test(&rule.is, &rule.metric, &names, &format!("{path}.is"), root, problems);
+            known.figure(&rule.metric, &every, &format!("{path}.metric"), problems);
+            known.test(&rule.is, &rule.metric, &format!("{path}.is"), problems);
         }
     }
     if let Some(sweep) = &file.sweep {
@@ -67,7 +72,7 @@ pub(super) fn check(file: &LabFile, arms: &[Arm], root: &Node, problems: &mut Pr
             vec![sweep.arm.as_str()]
         };
         for arm in own {
-            figure(&sweep.metric, &[arm, &sweep.against], arms, &names, "sweep.metric", root, problems);
+            known.figure(&sweep.metric, &[arm, &sweep.against], "sweep.metric", problems);
         }
         if !names.contains(&sweep.against.as_str()) {
             problems.push(root.blame("sweep.against", no_arm(&sweep.against, &names)));
@@ -76,10 +81,7 @@ pub(super) fn check(file: &LabFile, arms: &[Arm], root: &Node, problems: &mut Pr
     for (i, claim) in file.source.claims.iter().enumerate() {
         let path = format!("source.claims[{i}]");
         if let Some(metric) = &claim.measured {
-            match &metric.arm {
-                None => problems.push(root.blame(format!("{path}.measured"), "name the arm whose figure is meant")),
-                Some(arm) => figure(metric, &[arm], arms, &names, &format!("{path}.measured"), root, problems),
-            }
+            known.figure_of_arm(metric, None, &format!("{path}.measured"), problems);
         }
         if let Some(arm) = claim.ratio_to.as_deref().filter(|a| !names.contains(a)) {
             problems.push(root.blame(format!("{path}.ratioTo"), no_arm(arm, &names)));
@@ -87,53 +89,102 @@ pub(super) fn check(file: &LabFile, arms: &[Arm], root: &Node, problems: &mut Pr
     }
 }
 
-/// Checks that a figure exists in the arms it will be taken from.
-fn figure(metric: &MetricRef, of: &[&str], arms: &[Arm], names: &[&str], path: &str, root: &Node, problems: &mut Problems) {
-    let mut wrong = |field: &str, message: String| problems.push(root.blame(format!("{path}{field}"), message));
-    if let Some(arm) = of.first().filter(|a| !names.contains(a)) {
-        return wrong(".arm", no_arm(arm, names));
-    }
-    let subject = metric.name.subject();
-    let name = metric.name.text();
-    if metric.load.is_some() && subject != Subject::Requests {
-        wrong(".load", format!("{name} is not about requests: leave the load out"));
-    }
-    if metric.pod.is_some() && matches!(subject, Subject::Requests | Subject::Arm | Subject::Alert) {
-        wrong(".pod", format!("{name} is not about a pod: leave the pod out"));
-    }
-    if metric.container.is_some() && metric.pod.is_none() {
-        wrong(".container", "name the pod as well".into());
-    }
-    match (&metric.file, subject) {
-        (None, Subject::Control) => wrong("", "name the control file, for example memory.swap.max".into()),
-        (Some(_), Subject::Control) | (None, _) => {}
-        (Some(_), _) => wrong(".file", format!("{name} is not a control file: leave the file out")),
-    }
-    if subject == Subject::Report && metric.pod.is_none() {
-        wrong("", format!("{name} is what a pod's workload reports: name the pod"));
-    }
-    match (&metric.key, name == "report") {
-        (None, true) => wrong("", "name the key of the report, for example gpu_busy_s".into()),
-        (Some(_), false) => wrong(".key", format!("{name} has no keys: leave the key out")),
-        _ => {}
-    }
-    for arm in arms.iter().filter(|a| of.contains(&a.name.as_str())) {
-        let phase = metric.phase.as_deref();
-        if let Some(phase) = phase.filter(|p| !arm.phases.iter().any(|known| known.name == *p)) {
-            wrong(".phase", format!("the arm {} has no phase {phase}", arm.name));
+impl Known<'_> {
+    /// Checks a figure that must name its arm, and will also be taken from another one.
+    fn figure_of_arm(&self, metric: &MetricRef, other: Option<&str>, path: &str, problems: &mut Problems) {
+        match metric.arm.as_deref() {
+            Some(arm) => self.figure(metric, &[arm, other.unwrap_or(arm)], path, problems),
+            None => {
+                problems.push(self.root.blame(path.to_owned(), "name the arm whose figure is meant"));
+                self.figure(metric, &[], path, problems);
+            }
         }
-        if let Some(pod) = &metric.pod {
-            match arm.pods.iter().find(|p| p.metadata.name == *pod) {
-                None => wrong(".pod", format!("the arm {} has no pod {pod}", arm.name)),
-                Some(found) => {
-                    if let Some(container) = metric.container.as_ref().filter(|c| !found.containers().any(|k| k.name == **c)) {
-                        wrong(".container", format!("the pod {pod} has no container {container}"));
+    }
+
+    /// Checks that a figure exists in the arms it will be taken from.
+    fn figure(&self, metric: &MetricRef, of: &[&str], path: &str, problems: &mut Problems) {
+        let mut wrong = |field: &str, message: String| problems.push(self.root.blame(format!("{path}{field}"), message));
+        let subject = metric.name.subject();
+        let name = metric.name.text();
+        match (metric.alert.as_deref(), subject) {
+            (None, Subject::Alert) => wrong("", format!("{name} needs the name of an alert")),
+            (Some(alert), Subject::Alert) if !self.alerts.contains(&alert) => {
+                wrong(".alert", format!("there is no alert {alert}: alerts are {}", self.alerts.join(", ")));
+            }
+            (Some(_), Subject::Alert) | (None, _) => {}
+            (Some(_), _) => wrong(".alert", format!("{name} is not about an alert: leave it out")),
+        }
+        if let Some(arm) = of.first().filter(|a| !self.names.contains(a)) {
+            return wrong(".arm", no_arm(arm, &self.names));
+        }
+        if metric.load.is_some() && subject != Subject::Requests {
+            wrong(".load", format!("{name} is not about requests: leave the load out"));
+        }
+        if metric.pod.is_some() && matches!(subject, Subject::Requests | Subject::Arm | Subject::Alert) {
+            wrong(".pod", format!("{name} is not about a pod: leave the pod out"));
+        }
+        if metric.container.is_some() && metric.pod.is_none() {
+            wrong(".container", "name the pod as well".into());
+        }
+        match (&metric.file, subject) {
+            (None, Subject::Control) => wrong("", "name the control file, for example memory.swap.max".into()),
+            (Some(_), Subject::Control) | (None, _) => {}
+            (Some(_), _) => wrong(".file", format!("{name} is not a control file: leave the file out")),
+        }
+        if subject == Subject::Report && metric.pod.is_none() {
+            wrong("", format!("{name} is what a pod's workload reports: name the pod"));
+        }
+        match (&metric.key, name == "report") {
+            (None, true) => wrong("", "name the key of the report, for example gpu_busy_s".into()),
+            (Some(_), false) => wrong(".key", format!("{name} has no keys: leave the key out")),
+            _ => {}
+        }
+        for arm in self.arms.iter().filter(|a| of.contains(&a.name.as_str())) {
+            let phase = metric.phase.as_deref();
+            if let Some(phase) = phase.filter(|p| !arm.phases.iter().any(|known| known.name == *p)) {
+                wrong(".phase", format!("the arm {} has no phase {phase}", arm.name));
+            }
+            if let Some(pod) = &metric.pod {
+                match arm.pods.iter().find(|p| p.metadata.name == *pod) {
+                    None => wrong(".pod", format!("the arm {} has no pod {pod}", arm.name)),
+                    Some(found) => {
+                        if let Some(container) = metric.container.as_ref().filter(|c| !found.containers().any(|k| k.name == **c))
+                        {
+                            wrong(".container", format!("the pod {pod} has no container {container}"));
+                        }
                     }
                 }
             }
+            if subject == Subject::Requests {
+                requests(metric, arm, &mut wrong);
+            }
         }
-        if subject == Subject::Requests {
-            requests(metric, arm, &mut wrong);
+    }
+
+    fn test(&self, is: &Test, metric: &MetricRef, path: &str, problems: &mut Problems) {
+        let (names, root) = (&self.names, self.root);
+        let bounds = [("atLeast", &is.at_least), ("atMost", &is.at_most), ("equals", &is.equals)];
+        for (field, amount) in bounds.iter().filter_map(|(f, a)| a.as_ref().map(|a| (f, a))) {
+            if let Err(message) = amount.bound(metric) {
+                problems.push(root.blame(format!("{path}.{field}"), message));
+            }
+            if metric.unit() == Unit::Text && *field != "equals" {
+                problems
+                    .push(root.blame(format!("{path}.{field}"), "a control file has a text: only `equals` can be said of it"));
+            }
+        }
+        if let Some(ratio) = &is.ratio_to {
+            if !names.contains(&ratio.arm.as_str()) {
+                problems.push(root.blame(format!("{path}.ratioTo.arm"), no_arm(&ratio.arm, names)));
+            }
+            if ratio.at_least.is_none() && ratio.at_most.is_none() {
+                problems.push(root.blame(format!("{path}.ratioTo"), "give atLeast or atMost"));
+            }
+            if metric.unit() == Unit::Text {
+                problems.push(root.blame(format!("{path}.ratioTo"), "texts have no ratio"));
+            }
+        } else if bounds.iter().all(|(_, a)| a.is_none()) {
+            problems.push(root.blame(path.to_owned(), "give at least one of atLeast, atMost, equals, ratioTo"));
         }
     }
 }
@@ -171,30 +222,5 @@ fn requests(metric: &MetricRef, arm: &Arm, wrong: &mut impl FnMut(&str, String))
                 arm.name
             ),
         );
-    }
-}
-
-fn test(is: &Test, metric: &MetricRef, names: &[&str], path: &str, root: &Node, problems: &mut Problems) {
-    let bounds = [("atLeast", &is.at_least), ("atMost", &is.at_most), ("equals", &is.equals)];
-    for (field, amount) in bounds.iter().filter_map(|(f, a)| a.as_ref().map(|a| (f, a))) {
-        if let Err(message) = amount.bound(metric) {
-            problems.push(root.blame(format!("{path}.{field}"), message));
-        }
-        if metric.unit() == Unit::Text && *field != "equals" {
-            problems.push(root.blame(format!("{path}.{field}"), "a control file has a text: only `equals` can be said of it"));
-        }
-    }
-    if let Some(ratio) = &is.ratio_to {
-        if !names.contains(&ratio.arm.as_str()) {
-            problems.push(root.blame(format!("{path}.ratioTo.arm"), no_arm(&ratio.arm, names)));
-        }
-        if ratio.at_least.is_none() && ratio.at_most.is_none() {
-            problems.push(root.blame(format!("{path}.ratioTo"), "give atLeast or atMost"));
-        }
-        if metric.unit() == Unit::Text {
-            problems.push(root.blame(format!("{path}.ratioTo"), "texts have no ratio"));
-        }
-    } else if bounds.iter().all(|(_, a)| a.is_none()) {
-        problems.push(root.blame(path.to_owned(), "give at least one of atLeast, atMost, equals, ratioTo"));
     }
 }

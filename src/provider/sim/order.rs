@@ -134,7 +134,7 @@ fn writes(planned: &PlannedCgroup) -> Vec<ControlWrite> {
 }
 
 fn find(plan: &Plan, role: Role) -> Result<&PlannedCgroup, OrderError> {
-    plan.cgroups.iter().find(|c| c.role == role).ok_or(OrderError::Unplanned(role))
+    plan.cgroup(&role).ok_or(OrderError::Unplanned(role))
 }
 
 fn pod_order(pod: &Pod, plan: &Plan) -> Result<PodOrder, OrderError> {

@@ -99,9 +99,8 @@ proptest! {
             config.fail_swap_on = Some(false);
             let plan = crate::plan::plan(cluster.kubernetes, &config, &cluster.facts, std::slice::from_ref(&cluster_pod.pod)).unwrap();
             let role = crate::record::Role::Container { pod: cluster_pod.pod.name().into(), container: "c".into() };
-            let planned = plan.cgroups.iter().find(|c| c.role == role).unwrap();
-            let swap_max = planned.files.iter().find(|f| f.file == "memory.swap.max").unwrap();
-            prop_assert_eq!(&swap_max.value, &container.entitlement.to_string());
+            let swap_max = plan.cgroup(&role).unwrap().value("memory.swap.max").unwrap();
+            prop_assert_eq!(swap_max, container.entitlement.to_string());
             if container.too_small {
                 prop_assert!(container.entitled && container.usage.unwrap().peak > container.request + container.entitlement);
             }
