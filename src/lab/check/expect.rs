@@ -108,6 +108,9 @@ impl Known<'_> {
         let name = metric.name.text();
         match (metric.alert.as_deref(), subject) {
             (None, Subject::Alert) => wrong("", format!("{name} needs the name of an alert")),
+            (Some(alert), Subject::Alert) if self.alerts.is_empty() => {
+                wrong(".alert", format!("there is no alert {alert}: the lab declares none, see `alerts` in its schema"));
+            }
             (Some(alert), Subject::Alert) if !self.alerts.contains(&alert) => {
                 wrong(".alert", format!("there is no alert {alert}: alerts are {}", self.alerts.join(", ")));
             }

@@ -1,7 +1,9 @@
 //! The file system of a data disk: made by the host's mke2fs on a sparse file, whose written blocks the booting node copies to its disk.
 
 use crate::provider::{FileError, machine};
+use std::fs::File;
 use std::io::Write;
+use std::os::fd::AsRawFd;
 use std::os::unix::fs::FileExt;
 use std::process::Command;
 use std::time::Duration;
@@ -39,12 +41,15 @@ pub enum Ext4Error {
 /// [`Ext4Error`].
 pub fn blocks(size: u64) -> Result<Vec<u8>, Ext4Error> {
     let refused = |reason: String| Ext4Error::Refused { size, reason };
-    let file = tempfile::NamedTempFile::new().map_err(FileError::at("a temporary file"))?;
-    let failed = || FileError::at(file.path());
-    file.as_file().set_len(size).map_err(failed())?;
+    // In memory: whatever kills this process leaves no file behind.
+    let failed = || FileError::at("a file in memory");
+    let memory = rustix::fs::memfd_create("ext4", rustix::fs::MemfdFlags::CLOEXEC);
+    let file = File::from(memory.map_err(|error| failed()(error.into()))?);
+    file.set_len(size).map_err(failed())?;
     let mut command = Command::new(machine::in_path("mke2fs".as_ref()).ok_or(Ext4Error::Missing)?);
     command.args(["-q", "-F", "-b", "4096", "-I", "256", "-m", "0", "-U", UUID, "-O", FEATURES]);
-    command.arg("-E").arg(format!("hash_seed={UUID},lazy_itable_init=0,nodiscard,root_owner=0:0")).arg(file.path());
+    command.arg("-E").arg(format!("hash_seed={UUID},lazy_itable_init=0,nodiscard,root_owner=0:0"));
+    command.arg(format!("/proc/{}/fd/{}", std::process::id(), file.as_raw_fd()));
     // Without the machine's own configuration file, so that the same mke2fs makes the same file system everywhere.
     command.env("E2FSPROGS_FAKE_TIME", TIME).env("MKE2FS_CONFIG", "/dev/null");
     let output = machine::run_with_deadline(&mut command, Duration::from_secs(60)).map_err(|error| refused(error.to_string()))?;
@@ -53,8 +58,8 @@ pub fn blocks(size: u64) -> Result<Vec<u8>, Ext4Error> {
     }
     let mut records = Vec::new();
     let mut block = [0; BLOCK];
-    for number in written(file.as_file(), size).map_err(failed())? {
-        file.as_file().read_exact_at(&mut block, number * BLOCK as u64).map_err(failed())?;
+    for number in written(&file, size).map_err(failed())? {
+        file.read_exact_at(&mut block, number * BLOCK as u64).map_err(failed())?;
         if block.iter().any(|byte| *byte != 0) {
             records.write_all(&number.to_le_bytes()).and_then(|()| records.write_all(&block)).map_err(failed())?;
         }
@@ -63,7 +68,7 @@ pub fn blocks(size: u64) -> Result<Vec<u8>, Ext4Error> {
 }
 
 /// The blocks of a sparse file that are not holes.
-fn written(file: &std::fs::File, size: u64) -> std::io::Result<Vec<u64>> {
+fn written(file: &File, size: u64) -> std::io::Result<Vec<u64>> {
     use rustix::fs::{SeekFrom, seek};
     let mut found = Vec::new();
     let mut at = 0;
