@@ -17,6 +17,7 @@ mod show;
 mod snapshot;
 mod studied;
 mod sweep;
+mod verify;
 
 use crate::provider::kernel::KernelSource;
 use clap::{Parser, Subcommand};
@@ -54,6 +55,8 @@ enum Command {
         /// A run directory.
         run: camino::Utf8PathBuf,
     },
+    /// Say whether a snapshot's control files are what the kubelet writes, file by file: fulfilled, drifted, or no evidence.
+    Verify(Box<verify::Args>),
     /// Compare two runs: controls exactly, outcomes as far as their substrates allow.
     Diff {
         /// A run directory.
@@ -133,6 +136,7 @@ fn run(cli: Cli) -> anyhow::Result<Exit> {
         Command::Run(arguments) => run::run(arguments, json),
         Command::Sweep(arguments) => sweep::run(arguments, json),
         Command::Snapshot { run } => snapshot::run(&run, json),
+        Command::Verify(args) => verify::run(&args, json),
         Command::Diff { first, second } => diff::run(&first, &second, json),
         Command::Report(args) => report::run(&args, json),
         Command::Clean { cache } => clean::run(cache, json),

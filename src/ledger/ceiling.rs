@@ -1,7 +1,7 @@
 //! Ceilings: the minimum of a limit along the path, and the cgroup that sets it.
 
-use super::{below, limit, text};
-use crate::record::{LedgerSnapshot, Role};
+use super::{Index, limit, text};
+use crate::record::{LedgerEntry, LedgerSnapshot, Role};
 
 /// The files whose minimum along the path is what counts.
 pub const CEILINGS: [&str; 3] = ["memory.max", "memory.high", "memory.swap.max"];
@@ -22,21 +22,18 @@ pub struct Ceiling {
 /// The ceilings of every cgroup of a snapshot. Files the kernel does not have give none.
 #[must_use]
 pub fn ceilings(snapshot: &LedgerSnapshot) -> Vec<Ceiling> {
-    let mut found = Vec::new();
-    for entry in &snapshot.entries {
-        let line = |path: &str| path == entry.path || below(&entry.path, path);
-        for file in CEILINGS {
-            if text(entry, file).is_none() {
-                continue;
-            }
-            let along = snapshot.entries.iter().filter(|e| line(&e.path));
-            let limits = along.filter_map(|e| Some((limit(text(e, file)?)?, e.path.len(), &e.role)));
-            let Some((value, _, role)) = limits.min_by_key(|(value, depth, _)| (*value, *depth)) else { continue };
-            let set_by = (value != u64::MAX).then(|| role.clone());
-            found.push(Ceiling { role: entry.role.clone(), file, value, set_by });
-        }
-    }
-    found
+    let index = Index::new(snapshot);
+    let each = |entry| CEILINGS.iter().map(move |file| (entry, *file));
+    snapshot.entries.iter().flat_map(each).filter_map(|(entry, file)| ceiling(&index, entry, file)).collect()
+}
+
+/// The ceiling of one file of a cgroup.
+#[must_use]
+pub fn ceiling(index: &Index<'_>, entry: &LedgerEntry, file: &'static str) -> Option<Ceiling> {
+    text(entry, file)?;
+    let limits = index.line(&entry.path).filter_map(|e| Some((limit(text(e, file)?)?, e)));
+    let (value, setter) = limits.min_by_key(|(value, e)| (*value, e.path.len()))?;
+    Some(Ceiling { role: entry.role.clone(), file, value, set_by: (value != u64::MAX).then(|| setter.role.clone()) })
 }
 
 #[cfg(test)]

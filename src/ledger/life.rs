@@ -3,7 +3,7 @@
 //! Replayed, a life says what every file should hold after each step: the plan of that moment, except where an earlier step's value
 //! stays because nothing writes the file again.
 
-use super::{Evidence, verify};
+use super::{Evidence, places, verify};
 use crate::kubelet::{KubeletConfiguration, NodeFacts, NodeFiles, Pod, Refusal, ResizeStep, Stage, Version};
 use crate::plan::Planning;
 use crate::record::{LedgerEntry, LedgerSnapshot, Plan, PlannedFile, Role, Rule};
@@ -112,18 +112,7 @@ impl Life {
 /// the runtime's own id.
 #[must_use]
 pub fn misplaced(plan: &Plan, ledger: &[LedgerEntry]) -> Vec<String> {
-    let parent = |path: &str| path.rsplit_once('/').map(|(parent, _)| parent.to_owned());
-    let wrong = |entry: &LedgerEntry| match plan.cgroup(&entry.role) {
-        None => Some(format!("{} exists and is not planned", entry.role)),
-        Some(planned) => {
-            let same = match planned.role {
-                Role::Container { .. } | Role::Sandbox { .. } => parent(&planned.path) == parent(&entry.path),
-                _ => planned.path == entry.path,
-            };
-            (!same).then(|| format!("{}: planned at {}, found at {}", entry.role, planned.path, entry.path))
-        }
-    };
-    ledger.iter().filter_map(wrong).collect()
+    places(plan, ledger, "").into_iter().map(|found| format!("{}: {}", found.role, found.reason)).collect()
 }
 
 /// The node between two steps.
@@ -202,7 +191,10 @@ impl Replay {
     }
 }
 
+/// The rule of a value that stays.
+pub(super) const LEFT: &str = "an earlier step wrote it, and nothing writes it again";
+
 fn left() -> Rule {
-    let formula = "an earlier step wrote it, and nothing writes it again".to_owned();
+    let formula = LEFT.to_owned();
     Rule { formula, inputs: Vec::new(), source: "EnsureExists, doPodResizeAction and the runtime's update".to_owned() }
 }

@@ -2,17 +2,25 @@
 
 mod ceiling;
 mod compare;
+mod defect;
+mod finding;
+mod index;
 mod life;
+mod protected;
 mod protection;
 mod render;
 mod verify;
 
-pub use ceiling::{CEILINGS, Ceiling, ceilings};
+pub use ceiling::{CEILINGS, Ceiling, ceiling, ceilings};
 pub use compare::{Moved, diff};
+pub use defect::Defect;
+pub use finding::{Bound, CGROUP, Finding, Moment, Verdict, findings, overall, places};
+pub use index::{Index, parent};
 pub use life::{Action, Life, Step, misplaced};
+pub use protected::Protection;
 pub use protection::{Claim, effective_protection};
 pub use render::render;
-pub use verify::{Drift, Evidence, Verdict, verify};
+pub use verify::{Drift, Evidence, verify};
 
 use crate::record::{FileValue, LedgerEntry};
 
@@ -42,14 +50,28 @@ fn limit(text: &str) -> Option<u64> {
     if text == "max" { Some(u64::MAX) } else { text.parse().ok() }
 }
 
-/// Whether one path lies below another.
-fn below(path: &str, ancestor: &str) -> bool {
-    ancestor == "/" && path != "/" || path.strip_prefix(ancestor).is_some_and(|rest| rest.starts_with('/'))
-}
-
 #[cfg(test)]
 pub(crate) mod fixture {
-    use crate::record::{FileValue, LedgerEntry, LedgerSnapshot, Role};
+    use crate::record::{FileValue, LedgerEntry, LedgerSnapshot, Plan, PlannedCgroup, PlannedFile, Role, Rule, SCHEMA};
+
+    /// A plan of one container, at /x/y/z.
+    pub fn plan(max: &str) -> Plan {
+        let rule = Rule { formula: "limit".into(), inputs: vec![], source: "test".into() };
+        let file = |file: &str, value: &str| PlannedFile { file: file.into(), value: value.into(), rule: rule.clone() };
+        let role = Role::Container { pod: "p".into(), container: "c".into() };
+        let files = vec![file("memory.max", max), file("memory.swap.max", "100")];
+        Plan {
+            schema: SCHEMA,
+            kubernetes: "1.37".into(),
+            cgroup_driver: Default::default(),
+            node_memory: 1,
+            node_swap: 1,
+            page_size: 4096,
+            allocatable: 1,
+            cgroups: vec![PlannedCgroup { role, path: "/x/y/z".into(), files, oom_score_adj: None }],
+            warnings: vec![],
+        }
+    }
 
     /// An entry from `file value` pairs.
     pub fn entry(role: Role, path: &str, files: &[(&str, &str)]) -> LedgerEntry {

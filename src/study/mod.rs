@@ -25,6 +25,7 @@ pub use conclude::{Conclusion, conclude};
 pub use curves::{BUCKETS, Curve, Curves, curves};
 pub use figure::{Figure, figure, say};
 pub use framework::{FRAMEWORK, LabVerdict, LineVerdict, Says, framework};
+pub use life::alive;
 pub use result::{
     AlertResult, ArmResult, CgroupResult, ClaimResult, Distribution, ExpectationResult, Firing, Holds, Kill, LabResult,
     LedgerResult, LifeResult, LoadResult, PhaseResult, ReportResult, RuleResult, Standing, SweepPoint, SweepResult,

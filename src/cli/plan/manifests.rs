@@ -7,20 +7,20 @@ use std::io::Read;
 
 /// What the manifests hold.
 #[derive(Debug, Default)]
-pub(super) struct Manifests {
+pub(in crate::cli) struct Manifests {
     /// Pods, in the order found.
-    pub(super) pods: Vec<Pod>,
+    pub(in crate::cli) pods: Vec<Pod>,
     /// The KubeletConfiguration, if there is one, also as it was written.
-    pub(super) kubelet: Option<(KubeletConfiguration, serde_json::Value)>,
+    pub(in crate::cli) kubelet: Option<(KubeletConfiguration, serde_json::Value)>,
     /// The v1 Node, if there is one.
-    pub(super) node: Option<Node>,
+    pub(in crate::cli) node: Option<Node>,
     /// Objects that do not matter here, as "Kind name".
-    pub(super) skipped: Vec<String>,
+    pub(in crate::cli) skipped: Vec<String>,
 }
 
 /// How many pods of a workload run on the node.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
-pub(super) enum Replicas {
+pub(in crate::cli) enum Replicas {
     /// One of each.
     One,
     /// As many as the workload asks for.
@@ -31,7 +31,7 @@ pub(super) enum Replicas {
 ///
 /// # Errors
 /// Every error of every file.
-pub(super) fn read(arguments: &[String], replicas: Replicas) -> Result<Manifests, Problems> {
+pub(in crate::cli) fn read(arguments: &[String], replicas: Replicas) -> Result<Manifests, Problems> {
     let mut problems = Problems::default();
     let mut found = Manifests::default();
     for document in documents(arguments, &mut problems) {

@@ -1,8 +1,8 @@
 //! `highwater plan`: what the kubelet will write for a set of Pods, why, and what changes with a version or a configuration.
 
 pub(super) mod manifests;
-mod options;
-mod show;
+pub(super) mod options;
+pub(super) mod show;
 mod stream;
 
 pub use options::Options;
@@ -18,11 +18,12 @@ pub fn run(options: &Options, json: bool) -> anyhow::Result<Exit> {
     if options.stream {
         let stdin = std::io::stdin().lock();
         let stdout = std::io::BufWriter::new(std::io::stdout().lock());
-        return stream::run(stdin, stdout, options.kubernetes.unwrap_or(Version::V1_37));
+        return stream::run(stdin, stdout, options.inputs.kubernetes.unwrap_or(Version::V1_37));
     }
-    let manifests = manifests::read(&options.files, options.replicas).map_err(|problems| Exit::BadInput.because(problems))?;
-    let version = options.version(&manifests)?;
-    let (config, raw) = options.configuration(&manifests)?;
+    let manifests =
+        manifests::read(&options.inputs.files, options.inputs.replicas).map_err(|problems| Exit::BadInput.because(problems))?;
+    let version = options.inputs.version(&manifests)?;
+    let (config, raw) = options.inputs.configuration(&manifests)?;
     if options.lint {
         let findings = lint(version, &raw, &config);
         let refused = findings.iter().any(|finding| finding.severity == kubelet::Severity::Refused);
@@ -33,7 +34,7 @@ pub fn run(options: &Options, json: bool) -> anyhow::Result<Exit> {
         };
         return Ok(if refused { Exit::BadInput } else { Exit::AsExpected });
     }
-    let facts = options.facts(&manifests)?;
+    let facts = options.inputs.facts(&manifests)?;
     let planning = planning(version, &config, &facts, &manifests.pods)?;
     if let Some(target) = &options.explain {
         return explain(&planning, target, json);

@@ -8,18 +8,18 @@ use crate::units::Quantity;
 use crate::yaml::{Node, Path, Problems};
 use clap::Args;
 
-/// What to plan, and how to show it.
+/// What a plan is made from: pods, a node, the kubelet's configuration and version.
 #[derive(Debug, Args)]
-pub struct Options {
+pub struct Inputs {
     /// Manifests: files, directories, or - for standard input. Pods, Deployments, StatefulSets, DaemonSets, Jobs, CronJobs and
     /// Lists of them; a KubeletConfiguration and a v1 Node are taken from there too.
-    pub(super) files: Vec<String>,
+    pub(in crate::cli) files: Vec<String>,
     /// The Kubernetes version [default: the Node's, else 1.37].
     #[arg(long, value_name = "VERSION")]
-    pub(super) kubernetes: Option<Version>,
+    pub(in crate::cli) kubernetes: Option<Version>,
     /// The KubeletConfiguration.
     #[arg(long, value_name = "FILE")]
-    pub(super) kubelet: Option<String>,
+    pub(in crate::cli) kubelet: Option<String>,
     /// The node's memory, as MemTotal says it [default: the Node's].
     #[arg(long, value_name = "QUANTITY")]
     memory: Option<Quantity>,
@@ -43,7 +43,17 @@ pub struct Options {
     cgroup_root: String,
     /// How many pods of a workload run on this node.
     #[arg(long, value_enum, default_value_t = Replicas::One)]
-    pub(super) replicas: Replicas,
+    pub(in crate::cli) replicas: Replicas,
+    /// Put under the configuration what the CLI kind writes by itself.
+    #[arg(long)]
+    pub(in crate::cli) kind: bool,
+}
+
+/// What to plan, and how to show it.
+#[derive(Debug, Args)]
+pub struct Options {
+    #[command(flatten)]
+    pub(super) inputs: Inputs,
     /// Show the cgroups as a tree with the rule of each value.
     #[arg(long)]
     pub(super) tree: bool,
@@ -56,9 +66,6 @@ pub struct Options {
     /// Check the KubeletConfiguration only: what this version refuses, ignores and resets.
     #[arg(long)]
     pub(super) lint: bool,
-    /// Put under the configuration what the CLI kind writes by itself.
-    #[arg(long)]
-    pub(super) kind: bool,
     /// Show the node's memory as a budget.
     #[arg(long)]
     pub(super) budget: bool,
@@ -82,9 +89,9 @@ fn driver(text: &str) -> Result<CgroupDriver, String> {
     }
 }
 
-impl Options {
+impl Inputs {
     /// The version: as said, or the Node's.
-    pub(super) fn version(&self, manifests: &Manifests) -> anyhow::Result<Version> {
+    pub(in crate::cli) fn version(&self, manifests: &Manifests) -> anyhow::Result<Version> {
         let of_node = || manifests.node.as_ref()?.get("status")?.get("nodeInfo")?.get("kubeletVersion")?.text();
         match (self.kubernetes, of_node()) {
             (Some(version), _) => Ok(version),
@@ -94,7 +101,7 @@ impl Options {
     }
 
     /// The node: as said, over what a v1 Node among the manifests says.
-    pub(super) fn facts(&self, manifests: &Manifests) -> anyhow::Result<NodeFacts> {
+    pub(in crate::cli) fn facts(&self, manifests: &Manifests) -> anyhow::Result<NodeFacts> {
         let status = manifests.node.as_ref().and_then(|node| node.get("status"));
         let capacity = |name| quantity(status.and_then(|s| s.get("capacity")?.get(name)), &format!("status.capacity.{name}"));
         let swap = status.and_then(|s| s.get("nodeInfo")?.get("swap")?.get("capacity"));
@@ -120,7 +127,10 @@ impl Options {
     }
 
     /// The KubeletConfiguration, typed and as written: the option's, else the one among the manifests, else an empty one.
-    pub(super) fn configuration(&self, manifests: &Manifests) -> anyhow::Result<(KubeletConfiguration, serde_json::Value)> {
+    pub(in crate::cli) fn configuration(
+        &self,
+        manifests: &Manifests,
+    ) -> anyhow::Result<(KubeletConfiguration, serde_json::Value)> {
         let found = match &self.kubelet {
             Some(file) => configuration(file)?,
             None => manifests.kubelet.clone().unwrap_or_else(|| (KubeletConfiguration::default(), serde_json::json!({}))),
@@ -130,7 +140,7 @@ impl Options {
 }
 
 /// Reads a file with a KubeletConfiguration.
-pub(super) fn configuration(file: &str) -> anyhow::Result<(KubeletConfiguration, serde_json::Value)> {
+pub(in crate::cli) fn configuration(file: &str) -> anyhow::Result<(KubeletConfiguration, serde_json::Value)> {
     let manifests =
         super::manifests::read(&[file.to_owned()], Replicas::One).map_err(|problems| Exit::BadInput.because(problems))?;
     let none = || Exit::BadInput.because(format!("{file}: there is no KubeletConfiguration in it"));

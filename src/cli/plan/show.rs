@@ -156,7 +156,7 @@ pub(super) fn changes(changes: &[Change], stale: &[Stale], roles: &BTreeMap<Stri
     out
 }
 
-pub(super) fn refusals(what: &str, reasons: &[Refusal]) -> String {
+pub(in crate::cli) fn refusals(what: &str, reasons: &[Refusal]) -> String {
     let list: String = reasons.iter().map(|reason| format!("\n  {reason}")).collect();
     format!("{what} does not start:{list}")
 }
