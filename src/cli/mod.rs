@@ -1,6 +1,7 @@
 //! The command line: arguments, progress, exit codes.
 
 mod audit;
+mod capture;
 mod clean;
 mod diff;
 mod doctor;
@@ -55,6 +56,8 @@ enum Command {
         /// A run directory.
         run: camino::Utf8PathBuf,
     },
+    /// Capture a node: its facts, its pods' control files and what they use. Reads only.
+    Capture(capture::Args),
     /// Say whether a snapshot's control files are what the kubelet writes, file by file: fulfilled, drifted, or no evidence.
     Verify(Box<verify::Args>),
     /// Compare two runs: controls exactly, outcomes as far as their substrates allow.
@@ -136,6 +139,7 @@ fn run(cli: Cli) -> anyhow::Result<Exit> {
         Command::Run(arguments) => run::run(arguments, json),
         Command::Sweep(arguments) => sweep::run(arguments, json),
         Command::Snapshot { run } => snapshot::run(&run, json),
+        Command::Capture(args) => capture::run(&args, json),
         Command::Verify(args) => verify::run(&args, json),
         Command::Diff { first, second } => diff::run(&first, &second, json),
         Command::Report(args) => report::run(&args, json),

@@ -1,7 +1,8 @@
-//! Where a node comes from: the deterministic VM, leases of what was created, and clean-up.
+//! Where a node comes from: the deterministic VM, an existing node, leases of what was created, and clean-up.
 
 #[cfg(feature = "cluster")]
 pub mod api;
+pub mod attach;
 pub mod cache;
 pub mod doctor;
 pub mod image;

@@ -2,6 +2,7 @@
 //!
 //! Records are plain and carry a schema version. What was observed (`record`) and what is derived from it (`study`) never mix.
 
+mod capture;
 mod cgroup;
 mod frame;
 mod node;
@@ -12,6 +13,7 @@ pub mod port;
 mod run;
 pub mod shm;
 
+pub use capture::{Capture, CapturedNode, CgroupMode, CgroupUsage, Levels, SwapArea, Usage};
 pub use cgroup::{CgroupDriver, FileValue, LedgerEntry, LedgerSnapshot, Role};
 pub use frame::{
     Change, Event, EventKind, Frame, Metric, Outcome, ReadError, Report, Request, Tick, Watch, decode_frames, encode_frame,

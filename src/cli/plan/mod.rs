@@ -1,5 +1,6 @@
 //! `highwater plan`: what the kubelet will write for a set of Pods, why, and what changes with a version or a configuration.
 
+pub(super) mod against;
 pub(super) mod manifests;
 pub(super) mod options;
 pub(super) mod show;
@@ -10,6 +11,8 @@ pub use options::Options;
 use super::{Exit, print, print_json};
 use crate::kubelet::{self, KubeletConfiguration, NodeFacts, Pod, Version, lint};
 use crate::plan::{Planning, diff};
+use crate::provider::attach::Captured;
+use camino::Utf8Path;
 use manifests::Manifests;
 use options::configuration;
 
@@ -19,6 +22,9 @@ pub fn run(options: &Options, json: bool) -> anyhow::Result<Exit> {
         let stdin = std::io::stdin().lock();
         let stdout = std::io::BufWriter::new(std::io::stdout().lock());
         return stream::run(stdin, stdout, options.inputs.kubernetes.unwrap_or(Version::V1_37));
+    }
+    if let Some(directory) = &options.against {
+        return captured(options, directory, json);
     }
     let manifests =
         manifests::read(&options.inputs.files, options.inputs.replicas).map_err(|problems| Exit::BadInput.because(problems))?;
@@ -45,7 +51,14 @@ pub fn run(options: &Options, json: bool) -> anyhow::Result<Exit> {
         return if json { print_json(&budget) } else { print(show::budget(&budget, options.claim)) };
     }
     if !options.diff.is_empty() {
-        return compare(options, &planning, (version, &config, &facts), &manifests.pods, json);
+        let (mut version, mut config) = (version, config);
+        for target in &options.diff {
+            match target.parse() {
+                Ok(other) => version = other,
+                Err(_) => config = configuration(target)?.0,
+            }
+        }
+        return compare(&planning, (version, &config, &facts), &manifests.pods, json);
     }
     let plan = planning.plan();
     if json {
@@ -88,22 +101,30 @@ fn explain(planning: &Planning, target: &str, json: bool) -> anyhow::Result<Exit
     print(show::explanation(&found))
 }
 
-/// Before is the version and configuration of the options, after is what `--diff` changes about them.
+/// A captured node under another version or configuration.
+fn captured(options: &Options, directory: &Utf8Path, json: bool) -> anyhow::Result<Exit> {
+    let bad = |message: String| Exit::BadInput.because(message);
+    let captured = Captured::read(directory).map_err(|e| bad(e.to_string()))?;
+    let inputs = &options.inputs;
+    let found = manifests::read(&inputs.files, inputs.replicas).map_err(|problems| Exit::BadInput.because(problems))?;
+    if inputs.kubernetes.is_none() && inputs.kubelet.is_none() && found.kubelet.is_none() {
+        return Err(bad("say what changes on the captured node: --kubernetes VERSION, --kubelet FILE, or both".to_owned()));
+    }
+    let (version, config) = against::base(inputs, &captured, &found)?.map_err(bad)?;
+    let own = (captured.version().map_err(bad)?, captured.kubelet.as_ref());
+    let own = (own.0, own.1.ok_or_else(|| bad(format!("{directory}: the kubelet's configuration was not captured")))?);
+    let before = against::plan(inputs, &captured, Some(own))?.map_err(bad)?;
+    compare(&before, (version, &config, &captured.facts().map_err(bad)?), before.pods(), json)
+}
+
+/// What changes on the node of a plan under this version and configuration.
 fn compare(
-    options: &Options,
     before: &Planning,
     (version, config, facts): (Version, &KubeletConfiguration, &NodeFacts),
     pods: &[Pod],
     json: bool,
 ) -> anyhow::Result<Exit> {
-    let (mut version, mut config) = (version, config.clone());
-    for target in &options.diff {
-        match target.parse() {
-            Ok(other) => version = other,
-            Err(_) => config = configuration(target)?.0,
-        }
-    }
-    let after = match Planning::new(version, &config, facts, pods) {
+    let after = match Planning::new(version, config, facts, pods) {
         Ok(after) => after,
         // That the new kubelet does not start is the most dangerous change of all, and an answer.
         Err(reasons) => {

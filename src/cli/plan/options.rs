@@ -63,6 +63,9 @@ pub struct Options {
     /// Show what changes under another version or KubeletConfiguration (a file), the most dangerous first. May be given twice.
     #[arg(long, value_name = "VERSION|FILE")]
     pub(super) diff: Vec<String>,
+    /// Show what the version and KubeletConfiguration given here would change on a captured node, the most dangerous first.
+    #[arg(long, value_name = "DIR", conflicts_with_all = ["explain", "diff", "lint", "budget", "tree"])]
+    pub(super) against: Option<camino::Utf8PathBuf>,
     /// Check the KubeletConfiguration only: what this version refuses, ignores and resets.
     #[arg(long)]
     pub(super) lint: bool,

@@ -11,7 +11,8 @@ use camino::Utf8PathBuf;
 use serde::Serialize;
 use subject::Subject;
 
-const AFTER: &str = r#"A run directory is held against its own plans. A ledger as JSON (one of a run, or what `highwater snapshot --json` prints) needs
+const AFTER: &str = r#"A run directory is held against its own plans, a capture (`highwater capture`) against the plan of its own node, pods and configuration;
+files, --kubelet and --kubernetes replace those. A ledger as JSON (one of a run, or what `highwater snapshot --json` prints) needs
 the plan: --plan, or what `highwater plan` takes. A file of fixtures/ledger-real, a node's life, has its own plans too.
 
 Each file is FULFILLED, DRIFTED or INSUFFICIENT EVIDENCE (it should be there and is not, or cannot be read). A pattern that is known has a
@@ -23,7 +24,7 @@ Exit codes: 0 fulfilled; 1 drifted; 2 bad input; 4 insufficient evidence."#;
 #[derive(Debug, clap::Args)]
 #[command(after_long_help = AFTER)]
 pub struct Args {
-    /// A run directory, or a ledger as JSON.
+    /// A run directory, a capture, or a ledger as JSON.
     snapshot: Utf8PathBuf,
     /// The plan, as `highwater plan --json` prints it.
     #[arg(long, value_name = "FILE", conflicts_with = "files")]

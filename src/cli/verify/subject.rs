@@ -1,12 +1,13 @@
 //! What is verified: snapshots with the plan each is held against.
 
 use super::Args;
-use crate::cli::plan::{manifests, show};
+use crate::cli::plan::{against, manifests, show};
 use crate::cli::{Exit, input};
 use crate::kubelet::Pod;
 use crate::lab::Switch;
 use crate::ledger::Life;
 use crate::plan::Planning;
+use crate::provider::attach::Captured;
 use crate::record::{LedgerSnapshot, Plan, Role, RunDir};
 use crate::study::alive;
 use camino::Utf8Path;
@@ -40,6 +41,9 @@ struct OfArm {
 /// # Errors
 /// Input that cannot be read, or a plan that cannot be made from what the user gave.
 pub(super) fn read(args: &Args) -> anyhow::Result<Vec<Subject>> {
+    if Captured::is_at(&args.snapshot) {
+        return of_capture(args).map(|subject| vec![subject]);
+    }
     let given = given(args)?;
     if args.snapshot.is_dir() {
         return of_run(args, given);
@@ -128,6 +132,52 @@ fn of_run(args: &Args, given: Option<Given>) -> anyhow::Result<Vec<Subject>> {
         return Err(Exit::BadInput.because(message));
     }
     Ok(subjects)
+}
+
+/// A capture is held against the plan of its own node; pods, configuration and version may be replaced to ask about others.
+fn of_capture(args: &Args) -> anyhow::Result<Subject> {
+    let captured = Captured::read(&args.snapshot).map_err(|e| Exit::BadInput.because(e))?;
+    let mut doubts = captured.capture.doubts.clone();
+    let unknown = captured.listed.pods.is_empty() && args.inputs.files.is_empty();
+    let plan = match planned(args, &captured)? {
+        // What the cgroups above the pods should hold follows from the pods.
+        Ok(_) if unknown => {
+            doubts.push("no pods are known, so nothing can be planned".to_owned());
+            None
+        }
+        Ok(planning) => Some(planning.plan()),
+        Err(why) => {
+            doubts.push(why);
+            None
+        }
+    };
+    let above = plan.as_ref().and_then(|plan| above(plan, &captured));
+    Ok(Subject {
+        name: captured.capture.node.name.clone().unwrap_or_else(|| args.snapshot.to_string()),
+        alive: Box::new(captured.alive()),
+        usage: captured.usage.cgroups.iter().map(|c| (c.path.clone(), c.current)).collect(),
+        recursive: captured.capture.node.mount_options.iter().any(|o| o == "memory_recursiveprot"),
+        above: Some(above.unwrap_or_default()),
+        snapshot: captured.ledger,
+        plan,
+        doubts,
+    })
+}
+
+/// The plan of a captured node, or the sentence that says why there is none.
+fn planned(args: &Args, captured: &Captured) -> anyhow::Result<Result<Planning, String>> {
+    if let Some(path) = &args.plan {
+        return Err(
+            Exit::BadInput.because(format!("{path}: a capture is held against the plan of its own node; leave --plan out"))
+        );
+    }
+    against::plan(&args.inputs, captured, None)
+}
+
+/// What stands above the planned paths on a node that is itself a container.
+fn above(plan: &Plan, captured: &Captured) -> Option<String> {
+    let planned = &plan.cgroup(&Role::Kubepods)?.path;
+    captured.capture.node.kubepods.as_ref()?.strip_suffix(planned.as_str()).map(str::to_owned)
 }
 
 fn of_json(args: &Args, text: &str, given: Option<Given>) -> anyhow::Result<Vec<Subject>> {
