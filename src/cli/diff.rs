@@ -1,33 +1,34 @@
 //! `highwater diff RUN RUN`: controls exactly; outcomes exactly within one substrate identity, otherwise side by side.
 
-use super::{Exit, input, print, print_json};
+use super::{Exit, comparable, input, print, print_json};
 use crate::ledger::{self, Moved};
 use crate::record::{NodeRecord, RunDir};
 use crate::study::LabResult;
 use camino::Utf8Path;
 use serde_json::json;
 
-/// Compares two runs. Ends with 1 when a control moved, or when equal substrates gave different bytes.
-pub fn run(first: &Utf8Path, second: &Utf8Path, json: bool) -> anyhow::Result<Exit> {
-    let open = |path| RunDir::open(path).map_err(|e| Exit::BadInput.because(e));
-    let (first, second) = (open(first)?, open(second)?);
+/// Compares two runs. Ends with 1 when a control moved, or when equal substrates gave different bytes; runs whose
+/// labs differ in more than their subject are refused, unless they are compared anyway.
+pub fn run(first: &Utf8Path, second: &Utf8Path, anyway: bool, json: bool) -> anyhow::Result<Exit> {
+    let (first, second) = (input::one(first)?, input::one(second)?);
+    let differing = comparable::labs(&first, &second)?;
+    comparable::allow(&differing, anyway)?;
     let controls = controls(&first, &second)?;
     let (one, two): (NodeRecord, NodeRecord) = (first.read_json("node.json")?, second.read_json("node.json")?);
     let (a, b): (LabResult, LabResult) = (first.read_json("result.json")?, second.read_json("result.json")?);
     let same_substrate = one.identity == two.identity;
     let bytes = if same_substrate { differing_files(&first, &second)? } else { Vec::new() };
-    let comparable = a.comparability_key == b.comparability_key;
     let outcomes = outcomes(&a, &b);
     if json {
         let list: Vec<_> = controls.iter().map(|(place, moved)| json!({"place": place, "moved": moved.to_string()})).collect();
         print_json(&json!({
-            "comparable": comparable, "sameSubstrate": same_substrate, "controls": list, "differingFiles": bytes, "outcomes": outcomes,
+            "anyway": differing, "sameSubstrate": same_substrate, "controls": list, "differingFiles": bytes, "outcomes": outcomes,
         }))?;
     } else {
         let mut lines = Vec::new();
-        lines.push(match (controls.len(), comparable) {
-            (0, _) => "controls  equal".to_owned(),
-            (n, _) => format!("controls  {n} moved"),
+        lines.push(match controls.len() {
+            0 => "controls  equal".to_owned(),
+            n => format!("controls  {n} moved"),
         });
         lines.extend(controls.iter().map(|(place, moved)| format!("  {place}: {moved}")));
         lines.push(match (same_substrate, bytes.len()) {
@@ -41,8 +42,8 @@ pub fn run(first: &Utf8Path, second: &Utf8Path, json: bool) -> anyhow::Result<Ex
             lines.extend(named.map(|((name, _), _)| format!("  {name} differs")));
             lines.extend(outcomes.iter().map(|(figure, a, b)| format!("  {figure}: {a} | {b}")));
         }
-        if !comparable {
-            lines.push("the runs have different comparability keys: more than the lab's subject differs between them".to_owned());
+        if !differing.is_empty() {
+            lines.push(format!("compared although more than the lab's subject differs: {}", differing.join(", ")));
         }
         print(lines.join("\n"))?;
     }

@@ -2,7 +2,7 @@
 
 use super::Exit;
 use crate::lab::{self, Arm, Lab, LabFiles};
-use crate::record::RunDir;
+use crate::record::{RunDir, SEEDS, Seeds};
 use camino::{Utf8Path, Utf8PathBuf};
 
 /// Reads and resolves a lab; every error of it is one of input.
@@ -22,6 +22,17 @@ pub fn arms<'a>(lab: &'a Lab, names: &[String]) -> anyhow::Result<Vec<&'a Arm>> 
 pub fn recorded(run: &RunDir) -> anyhow::Result<Lab> {
     let files = LabFiles::from_joined(run.file("lab.yaml").as_str(), run.read_text("lab.yaml")?);
     lab::load(&files).map_err(|problems| Exit::BadInput.because(problems))
+}
+
+/// A run of one seed.
+pub fn one(path: &Utf8Path) -> anyhow::Result<RunDir> {
+    let run = RunDir::open(path).map_err(|e| Exit::BadInput.because(e))?;
+    if run.file(SEEDS).is_file() {
+        let seeds: Seeds = run.read_json(SEEDS)?;
+        let runs: Vec<_> = seeds.seeds.iter().map(|seed| run.file(&seed.run).to_string()).collect();
+        return Err(Exit::BadInput.because(format!("{path} holds the runs of several seeds: name one of {}", runs.join(", "))));
+    }
+    Ok(run)
 }
 
 /// Finds the texts of a lab.

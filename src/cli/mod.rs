@@ -3,6 +3,7 @@
 mod audit;
 mod capture;
 mod clean;
+mod comparable;
 mod diff;
 mod doctor;
 mod exit;
@@ -66,8 +67,11 @@ enum Command {
         first: camino::Utf8PathBuf,
         /// Another one.
         second: camino::Utf8PathBuf,
+        /// Compare them although more than the lab's subject differs.
+        #[arg(long)]
+        anyway: bool,
     },
-    /// Study an old run again, from its files only; or say what runs mean for the talk's decision framework.
+    /// Study an old run again, from its files only; decide over runs with several seeds; or say what runs mean for the talk's framework.
     Report(report::Args),
     /// Remove what killed runs left behind.
     Clean {
@@ -141,7 +145,7 @@ fn run(cli: Cli) -> anyhow::Result<Exit> {
         Command::Snapshot { run } => snapshot::run(&run, json),
         Command::Capture(args) => capture::run(&args, json),
         Command::Verify(args) => verify::run(&args, json),
-        Command::Diff { first, second } => diff::run(&first, &second, json),
+        Command::Diff { first, second, anyway } => diff::run(&first, &second, anyway, json),
         Command::Report(args) => report::run(&args, json),
         Command::Clean { cache } => clean::run(cache, json),
         Command::Doctor { kernel } => doctor::run(&kernel.into(), json),

@@ -2,6 +2,7 @@
 
 mod drive;
 mod progress;
+mod seeds;
 
 use super::{Exit, KernelArguments, input, print, print_json, studied};
 use crate::kubelet::{NodeFacts, Version};
@@ -25,6 +26,9 @@ pub struct Arguments {
     /// Run only this arm; may be given several times.
     #[arg(long = "arm", value_name = "ARM")]
     arms: Vec<String>,
+    /// Run every arm with so many seeds, the lab's own and those after it, and decide by the lab's acceptance rules.
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(2..=100))]
+    seeds: Option<u64>,
     #[command(flatten)]
     how: How,
 }
@@ -51,11 +55,15 @@ pub(super) struct How {
 /// Runs a lab.
 pub fn run(arguments: Arguments, json: bool) -> anyhow::Result<Exit> {
     let lab = input::lab(&arguments.lab)?;
-    perform(&lab, &arguments.arms, arguments.how, json)
+    if arguments.seeds.is_some() && lab.acceptance.is_none() {
+        let message = format!("{} states no acceptance rules to decide by: add `acceptance` to its lab.yaml", lab.name);
+        return Err(Exit::BadInput.because(message));
+    }
+    perform(&lab, &arguments.arms, arguments.seeds.unwrap_or(1), arguments.how, json)
 }
 
-/// Runs these arms of a lab, all of them when none is named.
-pub(super) fn perform(lab: &Lab, arms: &[String], how: How, json: bool) -> anyhow::Result<Exit> {
+/// Runs these arms of a lab, all of them when none is named, with so many seeds.
+pub(super) fn perform(lab: &Lab, arms: &[String], seeds: u64, how: How, json: bool) -> anyhow::Result<Exit> {
     let began = Instant::now();
     let arms = input::arms(lab, arms)?;
     let plans = plans(&arms)?;
@@ -65,7 +73,10 @@ pub(super) fn perform(lab: &Lab, arms: &[String], how: How, json: bool) -> anyho
     let lease = Lease::open(&state_dir())?;
     // Until it is complete the run directory is on the lease: whatever goes wrong, no half run is left.
     let held = lease.directory(run.path().as_std_path())?;
-    let progress = Progress::new(&arms);
+    let members = seeds::members(&run, lab, seeds)?;
+    let name = |lab: &Lab, arm: &Arm| if seeds > 1 { format!("seed {} {}", lab.seed, arm.name) } else { arm.name.clone() };
+    let names = members.iter().flat_map(|(lab, _)| arms.iter().map(move |arm| name(lab, arm)));
+    let progress = Progress::new(names.collect());
     let cache = Cache::at(cache_dir());
     let say = |text: &str| progress.say(text);
     let substrate = Substrate::find(&how.kernel.into(), &cache, &lease, &say).map_err(substrate_error)?;
@@ -75,37 +86,43 @@ pub(super) fn perform(lab: &Lab, arms: &[String], how: How, json: bool) -> anyho
     for (shape, group) in sim::shapes(&arms) {
         let checkpoint = sim::prepare(&shape, &substrate, &cache, &lease, &say).map_err(substrate_error)?;
         timing.warm &= checkpoint.warm;
-        for arm in &group {
-            let plan = &plans.iter().find(|(name, _)| *name == arm.name).expect("every chosen arm has a plan").1;
-            let order = sim::order(lab, arm, plan).map_err(|e| Exit::BadInput.because(format!("arm {}: {e}", arm.name)))?;
-            orders.push((*arm, order, nodes.len()));
-        }
         nodes.push((checkpoint, group));
     }
-    // In the lab's order, whatever node an arm is forked from.
-    orders.sort_by_key(|(arm, ..)| lab.arms.iter().position(|a| a.name == arm.name));
+    // Seed by seed, and in each in the lab's order, whatever node an arm is forked from.
+    for (lab, member) in &members {
+        for arm in &arms {
+            let plan = &plans.iter().find(|(name, _)| *name == arm.name).expect("every chosen arm has a plan").1;
+            let order = sim::order(lab, arm, plan).map_err(|e| Exit::BadInput.because(format!("arm {}: {e}", arm.name)))?;
+            let holds = |(_, group): &(sim::Checkpoint, Vec<&Arm>)| group.iter().any(|of| of.name == arm.name);
+            let node = nodes.iter().position(holds).expect("every chosen arm has a node");
+            member.write_json(&format!("order/{}.json", arm.name), &order)?;
+            orders.push((name(lab, arm), arm, order, node, member));
+        }
+    }
     timing.add("prepare", began.elapsed());
 
-    run.write("lab.yaml", lab.text.as_bytes())?;
-    for (name, plan) in &plans {
-        run.write_json(&format!("plan/{name}.json"), plan)?;
+    for (lab, member) in &members {
+        member.write("lab.yaml", lab.text.as_bytes())?;
+        for (name, plan) in &plans {
+            member.write_json(&format!("plan/{name}.json"), plan)?;
+        }
+        member.write_json("node.json", &node_record(lab, &substrate, &nodes)?)?;
+        member.write_json("lease.json", &serde_json::json!({"schema": SCHEMA, "provider": how.provider, "left": []}))?;
     }
-    for (arm, order, _) in &orders {
-        run.write_json(&format!("order/{}.json", arm.name), order)?;
-    }
-    run.write_json("node.json", &node_record(lab, &substrate, &nodes)?)?;
-    run.write_json("lease.json", &serde_json::json!({"schema": SCHEMA, "provider": how.provider, "left": []}))?;
 
     let driving = Instant::now();
-    let forks: Vec<_> = orders.iter().map(|(arm, order, node)| (*arm, order, &nodes[*node].0)).collect();
+    let forks: Vec<_> = orders
+        .iter()
+        .map(|(name, arm, order, node, run)| drive::Fork { name, arm, order, checkpoint: &nodes[*node].0, run })
+        .collect();
     let guard = Duration::from_secs(how.guard);
     let jobs = how.jobs.unwrap_or_else(|| std::thread::available_parallelism().map_or(1, usize::from)).max(1);
-    let arm_timings = drive::drive(&forks, &substrate.programs.node, &run, guard, jobs, &cache, &lease, &progress)?;
+    let arm_timings = drive::drive(&forks, &substrate.programs.node, guard, jobs, &cache, &lease, &progress)?;
     timing.add("drive", driving.elapsed());
     progress.finish();
 
     let studying = Instant::now();
-    let studied = studied::study(&run, lab)?;
+    let studied = studied::open(&run, lab, false)?;
     timing.add("study", studying.elapsed());
     let reporting = Instant::now();
     studied.write(&run)?;
@@ -153,6 +170,7 @@ fn node_record(lab: &Lab, substrate: &Substrate, nodes: &[(sim::Checkpoint, Vec<
         ("kernel".to_owned(), format!("{} {}", substrate.kernel.release, substrate.kernel.hash)),
         ("guest program".to_owned(), program),
         ("lab".to_owned(), text),
+        (studied::SEED.to_owned(), lab.seed.to_string()),
     ];
     for (checkpoint, group) in nodes {
         let arms: Vec<_> = group.iter().map(|a| a.name.as_str()).collect();
@@ -163,7 +181,8 @@ fn node_record(lab: &Lab, substrate: &Substrate, nodes: &[(sim::Checkpoint, Vec<
         arms: group.iter().map(|a| a.name.clone()).collect(),
         facts: checkpoint.facts.clone(),
     });
-    Ok(NodeRecord { schema: SCHEMA, substrate: list, identity, nodes: booted.collect() })
+    let acceptance = lab.acceptance.as_ref().map(|rules| rules.hash(&lab.baseline));
+    Ok(NodeRecord { schema: SCHEMA, substrate: list, identity, acceptance, nodes: booted.collect() })
 }
 
 fn substrate_error(error: SimError) -> anyhow::Error {

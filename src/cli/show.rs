@@ -2,6 +2,7 @@
 
 use super::{Exit, input, print, print_json};
 use crate::lab::{Claim, Ends, Expectation, Lab, Phase, one_line};
+use crate::study;
 use std::fmt::Write;
 
 /// Prints a lab after validating it.
@@ -48,6 +49,11 @@ fn text(lab: &Lab) -> String {
         section("Script", arm.phases.iter().map(phase).collect());
     }
     section("Expected", lab.expectations.iter().map(expectation).collect());
+    if let Some(acceptance) = &lab.acceptance {
+        section("Accepted, the smallest first", vec![acceptance.prefer.join(", ")]);
+        let rule = |r: &crate::lab::Rule| format!("{}: {}, {}", r.id, one_line(&r.say), study::bound(&r.is, &r.metric));
+        section("By rules written before the run", acceptance.rules.iter().map(rule).collect());
+    }
     section(&format!("Claimed by {}", one_line(&lab.source.name)), lab.source.claims.iter().map(claim).collect());
     section("Budget", vec![format!("{} of busy virtual time, all arms together", lab.budget.busy)]);
     out

@@ -2,12 +2,11 @@
 
 use super::{Exit, input, print, print_json};
 use crate::ledger;
-use crate::record::RunDir;
 use camino::Utf8Path;
 
 /// Prints what the control files said at the end of each phase, arm by arm.
 pub fn run(path: &Utf8Path, json: bool) -> anyhow::Result<Exit> {
-    let run = RunDir::open(path).map_err(|e| Exit::BadInput.because(e))?;
+    let run = input::one(path)?;
     let lab = input::recorded(&run)?;
     let mut snapshots = Vec::new();
     for arm in &lab.arms {

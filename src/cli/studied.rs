@@ -1,10 +1,11 @@
 //! A run directory, studied: reads the records as streams and hands them to `study` and `report`.
 
-use super::Exit;
+use super::{Exit, comparable};
 use crate::lab::Lab;
-use crate::record::{DeviceFacts, Event, LedgerSnapshot, Metric, NodeRecord, Plan, Report, Role, RunDir, RunError};
+use crate::record::{DeviceFacts, Event, LedgerSnapshot, Metric, NodeRecord, Plan, Report, Role, RunDir, RunError, SEEDS, Seeds};
 use crate::report;
-use crate::study::{self, Conclusion, Curves, LabResult, Records, Telemetry};
+use crate::study::{self, Conclusion, Curves, Decision, LabResult, Records, Telemetry};
+use camino::Utf8Path;
 
 /// A studied run with all that its reports show.
 #[derive(Debug)]
@@ -18,6 +19,46 @@ pub struct Studied {
     telemetry: Vec<(String, Telemetry)>,
     /// The figures.
     pub result: LabResult,
+}
+
+/// The name under which the seed stands in the substrate.
+pub const SEED: &str = "seed";
+
+/// Studies a run: of one seed, or of several with what they say together. Runs that differ in more than their seed are refused, unless
+/// the user compares them anyway, which the result records.
+pub fn open(run: &RunDir, lab: &Lab, anyway: bool) -> anyhow::Result<Studied> {
+    if !run.file(SEEDS).is_file() {
+        let differing = comparable::voids(lab, run, run)?;
+        comparable::allow(&differing, anyway)?;
+        let mut studied = study(run, lab)?;
+        studied.result.decision.iter_mut().for_each(|decision| decision.anyway.clone_from(&differing));
+        return Ok(studied);
+    }
+    let mut seeds: Seeds = run.read_json(SEEDS)?;
+    let members = seeds.seeds.iter().map(|one| RunDir::open(&run.file(&one.run)).map_err(|e| Exit::BadInput.because(e)));
+    let members = members.collect::<anyhow::Result<Vec<_>>>()?;
+    for member in &members {
+        let mut differing = comparable::voids(lab, &members[0], member)?;
+        // What the list records was allowed when it was made.
+        differing.retain(|field| !seeds.anyway.contains(field));
+        comparable::allow(&differing, anyway)?;
+        seeds.anyway.extend(differing);
+    }
+    let (mut first, mut results) = (None, Vec::new());
+    for (one, member) in seeds.seeds.into_iter().zip(&members) {
+        let studied = study(member, &comparable::seeded(member)?)?;
+        // Runs that lie elsewhere are another command's to write.
+        if Utf8Path::new(&one.run).is_relative() {
+            studied.write(member)?;
+        }
+        results.push((one, studied.result.clone()));
+        first.get_or_insert(studied);
+    }
+    let result = study::merge(lab, results, seeds.anyway);
+    let (Some(first), Some(result)) = (first, result) else {
+        return Err(Exit::BadInput.because(format!("{} names no run", run.file(SEEDS))));
+    };
+    Ok(Studied { result, lab: lab.clone(), ..first })
 }
 
 /// Studies the records of a run. Arms that were not run have none.
@@ -117,7 +158,10 @@ impl Studied {
     /// How the process ends.
     pub fn exit(&self) -> Exit {
         match self.result.conclusion {
-            Conclusion::AsExpected => Exit::AsExpected,
+            Conclusion::AsExpected => match self.result.decision.as_ref().map(|d| &d.decided.decision) {
+                Some(Decision::Inconclusive) => Exit::Uninformative,
+                _ => Exit::AsExpected,
+            },
             Conclusion::Failed => Exit::Failed,
             Conclusion::Uninformative | Conclusion::Inconclusive => Exit::Uninformative,
         }

@@ -32,7 +32,7 @@ pub fn run(arguments: Arguments, json: bool) -> anyhow::Result<Exit> {
     let lab = lab::load(&files).map_err(bad)?;
     let sweep = chosen(&arguments, &lab)?;
     let swept = lab::load(&lab::swept(&files, &sweep).map_err(bad)?).map_err(bad)?;
-    perform(&swept, &[], arguments.how, json)
+    perform(&swept, &[], 1, arguments.how, json)
 }
 
 /// What the arguments say, and the lab where they say nothing.

@@ -1,4 +1,4 @@
-//! Expectations and acceptance rules: a figure, a bound, and an arm in which it must be false.
+//! Expectations: a figure, a bound, and an arm in which it must be false.
 
 use super::{Amount, MetricName, Unit};
 use schemars::JsonSchema;
@@ -97,30 +97,6 @@ pub struct Ratio {
     /// Not more than this.
     #[serde(default)]
     pub at_most: Option<f64>,
-}
-
-/// Rules by which an arm is accepted.
-#[derive(Debug, Clone, PartialEq, Deserialize, Serialize, JsonSchema)]
-#[serde(rename_all = "camelCase", deny_unknown_fields)]
-pub struct Acceptance {
-    /// Arms from the smallest change to the largest: the first one that keeps every rule is chosen.
-    pub prefer: Vec<String>,
-    /// The rules.
-    pub rules: Vec<Rule>,
-}
-
-/// One rule, for every arm.
-#[derive(Debug, Clone, PartialEq, Deserialize, Serialize, JsonSchema)]
-#[serde(rename_all = "camelCase", deny_unknown_fields)]
-pub struct Rule {
-    /// A short name.
-    pub id: String,
-    /// What is required, in a sentence.
-    pub say: String,
-    /// The figure, without an arm.
-    pub metric: MetricRef,
-    /// The bound.
-    pub is: Test,
 }
 
 /// A bound in the metric's unit, after parsing.

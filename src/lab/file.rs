@@ -36,7 +36,7 @@ pub struct LabFile {
     /// What must be seen for the lab to have shown its point.
     #[serde(default)]
     pub expectations: Vec<Expectation>,
-    /// Rules by which an arm is accepted, written before the run.
+    /// Rules by which a policy is accepted, written before the run: what `highwater run LAB --seeds N` decides by.
     #[serde(default)]
     pub acceptance: Option<Acceptance>,
     /// What `highwater sweep` does with the lab when it is told nothing else.

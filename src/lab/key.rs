@@ -40,6 +40,17 @@ pub fn comparability_key(arms: &[(&str, &Node)], vary: &[(&str, &Node)]) -> Resu
     problems.or(hash(&shared))
 }
 
+/// Where two arms of different labs differ, apart from what either lab is about.
+pub fn differing(one: &Node, other: &Node, vary: &[String]) -> Vec<String> {
+    let mut found = Vec::new();
+    compare(&Path::root(), Some(one), Some(other), &mut |path, _| {
+        if !vary.iter().any(|prefix| path.within(prefix)) {
+            found.push(path.to_string());
+        }
+    });
+    found
+}
+
 /// Whether two of these differ below a path.
 pub fn differs_below(arms: &[&Node], prefix: &str) -> bool {
     let mut differs = false;
@@ -49,7 +60,8 @@ pub fn differs_below(arms: &[&Node], prefix: &str) -> bool {
     differs
 }
 
-fn hash(value: &serde_json::Value) -> String {
+/// Hash of a value, whatever the order of its keys.
+pub fn hash(value: &serde_json::Value) -> String {
     Sha256::digest(canonical(value).as_bytes()).iter().map(|b| format!("{b:02x}")).collect()
 }
 

@@ -3,6 +3,7 @@
 //! Two shapes. As typed: [`LabFile`] and the objects beside it, in the words of the files. Resolved: [`Lab`], in which every arm stands
 //! on its own, quantities are numbers and every name has been found. Only the resolved shape goes on.
 
+mod accept;
 mod alert;
 mod catalogue;
 mod check;
@@ -18,15 +19,16 @@ mod resolve;
 mod sweep;
 mod value;
 
+pub use accept::{Acceptance, Rule};
 pub use alert::{AlertRule, AlertWhen, Alerts};
 pub use catalogue::{LabFiles, catalogue, find};
-pub use expect::{Acceptance, Bound, Expectation, MetricRef, Ratio, Rule, Test};
+pub use expect::{Bound, Expectation, MetricRef, Ratio, Test};
 pub use file::{ArmFile, Budget, Claim, Entitlement, LabFile, Scale, SourceFile};
 pub use metric::{MetricName, Quantile, Unit};
 pub use node::{Device, Kernel, NodeShape, Profile, Switch, Thp};
-pub use phase::{Arrivals, Ends, Load, Phase, Slo, Tokens};
+pub use phase::{Arrivals, Ends, Load, Phase, Slo, SloPreset, Tokens};
 pub use pod::{HONOURED, Honour};
-pub use resolve::{Arm, Lab, load};
+pub use resolve::{Arm, Lab, differences, load};
 pub use sweep::{Sweep, swept};
 pub use value::{Amount, Bytes, Span, one_line};
 

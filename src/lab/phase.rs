@@ -109,6 +109,9 @@ pub struct Tokens {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct Slo {
+    /// Published bounds on the first token and the time per token; what is given beside it takes precedence.
+    #[serde(default)]
+    pub preset: Option<SloPreset>,
     /// From the scheduled time to the last token.
     #[serde(default)]
     pub latency: Option<Span>,
@@ -118,4 +121,27 @@ pub struct Slo {
     /// Mean time per token after the first.
     #[serde(default)]
     pub tpot: Option<Span>,
+}
+
+/// Bounds of MLPerf Inference for GPT-OSS at P99, as report QOS gives them: a benchmark's, not defaults for production.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize, Serialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum SloPreset {
+    /// The interactive scenario: first token within 2 s, 15 ms per token.
+    MlperfGptOssInteractive,
+    /// The server scenario: first token within 3 s, 80 ms per token.
+    MlperfGptOssServer,
+}
+
+impl Slo {
+    /// The objective with its preset filled in.
+    #[must_use]
+    pub fn resolved(self) -> Slo {
+        let (ttft, tpot) = match self.preset {
+            None => (None, None),
+            Some(SloPreset::MlperfGptOssInteractive) => (Some(Span::from_millis(2000)), Some(Span::from_millis(15))),
+            Some(SloPreset::MlperfGptOssServer) => (Some(Span::from_millis(3000)), Some(Span::from_millis(80))),
+        };
+        Slo { preset: None, latency: self.latency, ttft: self.ttft.or(ttft), tpot: self.tpot.or(tpot) }
+    }
 }

@@ -1,7 +1,7 @@
 //! From the documents of a lab to its resolved shape: every arm on its own, every name found, every error told.
 
 use super::file::LabFile;
-use super::key::comparability_key;
+use super::key::{comparability_key, differing};
 use super::{
     Acceptance, Alerts, Budget, Expectation, LabFiles, NodeShape, Phase, Scale, SourceFile, Span, Sweep, check, merge, pod,
 };
@@ -37,7 +37,7 @@ pub struct Lab {
     pub key: String,
     /// What must be seen.
     pub expectations: Vec<Expectation>,
-    /// Rules by which an arm is accepted.
+    /// Rules by which a policy is accepted.
     pub acceptance: Option<Acceptance>,
     /// What is swept by default; in a swept lab, what was.
     pub sweep: Option<Sweep>,
@@ -186,6 +186,29 @@ pub fn load(files: &LabFiles) -> Result<Lab, Problems> {
     problems.or(lab)
 }
 
+/// The fields in which two labs differ although neither is about them: what keeps their runs from being compared. Labs with equal keys
+/// have none.
+///
+/// # Errors
+/// A lab that cannot be read.
+pub fn differences(one: &LabFiles, other: &LabFiles) -> Result<Vec<String>, Problems> {
+    let (a, b) = (load(one)?, load(other)?);
+    if a.key == b.key {
+        return Ok(Vec::new());
+    }
+    let vary: Vec<_> = a.vary.iter().chain(&b.vary).cloned().collect();
+    let (first, second) = (trees(one)?, trees(other)?);
+    let mut found = match (first.first(), second.first()) {
+        (Some(first), Some(second)) => differing(first, second, &vary),
+        _ => Vec::new(),
+    };
+    let sorted = |lab: &Lab| lab.vary.iter().cloned().collect::<std::collections::BTreeSet<_>>();
+    if sorted(&a) != sorted(&b) {
+        found.push("vary".to_owned());
+    }
+    Ok(found)
+}
+
 /// The arms as trees, undecoded.
 pub(super) fn trees(files: &LabFiles) -> Result<Vec<Node>, Problems> {
     let mut problems = Problems::default();
@@ -329,6 +352,20 @@ mod tests {
         assert_eq!(lab.arms.len(), 2);
         assert_eq!(lab.arms[1].kubelet.memory_swap.swap_behavior, "NoSwap");
         assert_eq!(lab.arms[0].pods[0].metadata.uid.len(), 36);
+    }
+
+    #[test]
+    fn fields_in_which_labs_differ_are_named_and_what_varies_is_not() {
+        let good = fixture(&fixtures().join("good.yaml"));
+        let with = |from: &str, to: &str| {
+            let text = good.files[0].1.replace(from, to);
+            assert_ne!(text, good.files[0].1, "{from} is in the lab");
+            LabFiles { files: vec![("good.yaml".into(), text)], ..good.clone() }
+        };
+        assert_eq!(differences(&good, &good).unwrap(), Vec::<String>::new());
+        let other = with("memory: 256Mi", "memory: 252Mi");
+        assert_eq!(differences(&good, &other).unwrap(), ["node.memory"]);
+        assert_ne!(load(&good).unwrap().key, load(&other).unwrap().key);
     }
 
     #[test]

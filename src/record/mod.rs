@@ -11,6 +11,8 @@ mod plan;
 pub mod port;
 #[cfg(feature = "cli")]
 mod run;
+#[cfg(feature = "cli")]
+mod seeds;
 pub mod shm;
 
 pub use capture::{Capture, CapturedNode, CgroupMode, CgroupUsage, Levels, SwapArea, Usage};
@@ -26,6 +28,8 @@ pub use order::{
 pub use plan::{Plan, PlannedCgroup, PlannedFile, Rule};
 #[cfg(feature = "cli")]
 pub use run::{BootedNode, Ending, NodeRecord, RunDir, RunError, frames};
+#[cfg(feature = "cli")]
+pub use seeds::{SEEDS, SeedRun, Seeds};
 
 /// Version of every record type of this module. A reader refuses records of another version.
 pub const SCHEMA: u32 = 1;

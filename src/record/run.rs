@@ -6,7 +6,7 @@
 //! | `plan/ARM.json` | [`Plan`]: what the kubelet writes |
 //! | `order/ARM.json` | [`Order`]: what the guest was told |
 //! | `lease.json` | what was created for the run |
-//! | `node.json` | [`NodeRecord`]: substrate and measured devices |
+//! | `node.json` | [`NodeRecord`]: substrate, measured devices and the hash of the acceptance rules |
 //! | `events/ARM.jsonl` | one [`Event`] a line |
 //! | `samples/ARM.bin` | frames: Hello, Watch, Tick, Done |
 //! | `load/ARM.jsonl` | one [`Request`] a line |
@@ -16,6 +16,9 @@
 //! | `result.json`, `report.html` | what was derived, and can be derived again |
 //! | `alerts/ARM/rules.yaml`, `test.yaml` | Prometheus rules of a lab's alerts, and the arm's samples as their unit test; derived as well |
 //! | `timing.json` | wall times: the only file that differs between equal runs |
+//!
+//! A run with several seeds holds `lab.yaml`, `seeds.json` ([`super::Seeds`]), what was derived of all seeds together, and for each seed
+//! one such directory, `seed-N`.
 //!
 //! Every file is written beside its place and then moved there, so a reader never sees half of one.
 
@@ -71,10 +74,13 @@ pub enum RunError {
 pub struct NodeRecord {
     /// Record schema, [`super::SCHEMA`].
     pub schema: u32,
-    /// What may move an outcome, by name: QEMU, kernel, guest program, lab. Runs with equal ones are equal to the byte.
+    /// What may move an outcome, by name: QEMU, kernel, guest program, lab, seed. Runs with equal ones are equal to the byte.
     pub substrate: Vec<(String, String)>,
     /// Hash of the substrate.
     pub identity: String,
+    /// Hash of the lab's acceptance rules before the run; none without rules.
+    #[serde(default)]
+    pub acceptance: Option<String>,
     /// The booted nodes, and which arms were forked from each.
     pub nodes: Vec<BootedNode>,
 }

@@ -2,11 +2,14 @@
 
 use super::words::{busiest, metric};
 use crate::lab::{Lab, MetricName, Unit};
-use crate::study::{ArmResult, LabResult, figure, say};
+use crate::study::{ArmResult, Decision, LabResult, figure, say};
 
 /// The answer, in one or two sentences.
 #[must_use]
 pub fn headline(lab: &Lab, result: &LabResult) -> String {
+    if let Some(decision) = result.decision.as_ref().filter(|d| d.decided.decision != Decision::NotAsked) {
+        return format!("{}: {}.", decision.decided.decision, decision.decided.because);
+    }
     if result.arms.iter().any(|a| !a.whole.loads.is_empty()) { served(lab, result) } else { controlled(lab, result) }
 }
 

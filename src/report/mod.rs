@@ -2,6 +2,7 @@
 
 mod alerts;
 mod chart;
+mod decision;
 mod figures;
 mod framework;
 mod headline;

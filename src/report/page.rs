@@ -2,6 +2,7 @@
 
 use super::Subject;
 use super::alerts::{AlertRow, Reading, readings, rows};
+use super::decision::{badge, section};
 use super::figures::{Figure, class, latencies, memory, overlays};
 use super::headline::headline;
 use super::layers::layers;
@@ -9,7 +10,7 @@ use super::ledger::{Ledger, ledgers};
 use super::terminal::standing;
 use super::words::{Column, columns};
 use crate::lab::{Unit, one_line};
-use crate::study::{Conclusion, ExpectationResult, Holds, Standing, say};
+use crate::study::{ExpectationResult, Holds, Standing, say};
 use askama::Template;
 
 #[derive(Template)]
@@ -19,6 +20,7 @@ struct Page<'a> {
     question: String,
     headline: String,
     badge: &'static str,
+    decision: String,
     because: String,
     arms: Vec<ArmHead>,
     columns: Vec<Column>,
@@ -81,6 +83,7 @@ pub fn html(subject: &Subject<'_>) -> Result<String, askama::Error> {
         question: one_line(&lab.question),
         headline: headline(lab, result),
         badge: badge(result.conclusion),
+        decision: section(lab, result)?,
         because: result.because.clone(),
         arms: arms.collect(),
         columns: columns(lab, result),
@@ -102,14 +105,6 @@ pub fn html(subject: &Subject<'_>) -> Result<String, askama::Error> {
         subject,
     }
     .render()
-}
-
-fn badge(conclusion: Conclusion) -> &'static str {
-    match conclusion {
-        Conclusion::AsExpected => "good",
-        Conclusion::Failed => "bad",
-        Conclusion::Uninformative | Conclusion::Inconclusive => "open",
-    }
 }
 
 impl ExpectationResult {

@@ -19,10 +19,8 @@ pub fn terminal(lab: &Lab, result: &LabResult) -> String {
     if !rows.is_empty() {
         parts.push(alerts(&rows));
     }
-    if let Some(arm) = &result.accepted {
-        parts.push(format!("accepted  {arm}: the first preferred arm that keeps every rule"));
-    }
     parts.push(format!("{}  {}", result.conclusion, result.because));
+    parts.extend(super::decision::text(lab, result));
     parts.join("\n\n")
 }
 

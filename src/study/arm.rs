@@ -55,7 +55,7 @@ pub fn study_arm<E>(
     let mut all = Requests::default();
     for request in records.requests {
         let request = request?;
-        let slo = slos.get(&(request.phase.as_str(), request.load.as_str())).copied();
+        let slo = slos.get(&(request.phase.as_str(), request.load.as_str()));
         requests.entry(request.phase.clone()).or_default().add(&request, slo);
         all.add(&request, slo);
     }
@@ -95,9 +95,9 @@ pub fn study_arm<E>(
     })
 }
 
-fn slos(arm: &Arm) -> BTreeMap<(&str, &str), &Slo> {
+fn slos(arm: &Arm) -> BTreeMap<(&str, &str), Slo> {
     let loads = arm.phases.iter().flat_map(|p| p.load.iter().map(move |l| ((p.name.as_str(), l.name.as_str()), l)));
-    loads.filter_map(|(key, load)| Some((key, load.slo.as_ref()?))).collect()
+    loads.filter_map(|(key, load)| Some((key, load.slo?.resolved()))).collect()
 }
 
 fn verified(plan: &Plan, events: &[Event], snapshot: &LedgerSnapshot) -> LedgerResult {

@@ -1,7 +1,8 @@
 //! How a run ended: expectations together, the precondition first.
 
 use super::claims::claims;
-use super::expect::{accept, judge};
+use super::expect::judge;
+use super::merge::{SeedResult, alone};
 use super::result::{ArmResult, ExpectationResult, LabResult, Standing, SweepResult};
 use super::sweep::sweep;
 use crate::lab::Lab;
@@ -39,7 +40,6 @@ impl fmt::Display for Conclusion {
 #[must_use]
 pub fn conclude(lab: &Lab, arms: Vec<ArmResult>) -> LabResult {
     let expectations: Vec<_> = lab.expectations.iter().map(|e| judge(e, &arms)).collect();
-    let (rules, accepted) = lab.acceptance.as_ref().map(|a| accept(a, &arms)).unwrap_or_default();
     let sweep = sweep(lab, &arms);
     let (conclusion, because) = match &sweep {
         Some(sweep) => swept(sweep, judged(&expectations, &arms)),
@@ -50,11 +50,11 @@ pub fn conclude(lab: &Lab, arms: Vec<ArmResult>) -> LabResult {
         lab: lab.name.clone(),
         comparability_key: lab.key.clone(),
         conclusion,
-        because,
+        because: because.clone(),
+        decision: alone(lab, &arms),
+        seeds: vec![SeedResult { seed: lab.seed, run: None, conclusion, because }],
         claims: claims(lab, &arms),
         expectations,
-        rules,
-        accepted,
         arms,
         sweep,
     }

@@ -1,8 +1,8 @@
 //! Expectations against figures: does it hold, by what margin, and is it false where it must be?
 
 use super::figure::{Figure, figure, say};
-use super::result::{ArmResult, ExpectationResult, Holds, RuleResult, Standing};
-use crate::lab::{Acceptance, Bound, Expectation, MetricRef, Test, one_line};
+use super::result::{ArmResult, ExpectationResult, Holds, Standing};
+use crate::lab::{Bound, Expectation, MetricRef, Test, one_line};
 
 /// Judges one expectation.
 pub fn judge(expectation: &Expectation, arms: &[ArmResult]) -> ExpectationResult {
@@ -32,24 +32,6 @@ pub fn judge(expectation: &Expectation, arms: &[ArmResult]) -> ExpectationResult
         measured_there: there.text,
         holds_there: there.holds,
     }
-}
-
-/// Judges the acceptance rules in every arm, and finds the arm that is accepted.
-pub fn accept(acceptance: &Acceptance, arms: &[ArmResult]) -> (Vec<RuleResult>, Option<String>) {
-    let mut results = Vec::new();
-    for arm in acceptance.prefer.iter().filter(|name| arms.iter().any(|a| a.name == **name)) {
-        for rule in &acceptance.rules {
-            let found = measure(&rule.is, &rule.metric, arm, arms);
-            let (id, say) = (rule.id.clone(), one_line(&rule.say));
-            results.push(RuleResult { id, say, arm: arm.clone(), holds: found.holds, measured: found.text });
-        }
-    }
-    let keeps_all = |arm: &&String| {
-        let mut own = results.iter().filter(|r| r.arm == **arm).peekable();
-        own.peek().is_some() && own.all(|r| r.holds == Holds::Yes)
-    };
-    let accepted = acceptance.prefer.iter().find(keeps_all).cloned();
-    (results, accepted)
 }
 
 struct Measured {
@@ -162,7 +144,9 @@ pub fn name(metric: &MetricRef, arm: &str) -> String {
     format!("{text}, arm {arm}")
 }
 
-fn bound(is: &Test, metric: &MetricRef) -> String {
+/// A bound in words.
+#[must_use]
+pub fn bound(is: &Test, metric: &MetricRef) -> String {
     let mut parts = Vec::new();
     let mut part = |word: &str, amount: &Option<crate::lab::Amount>| {
         if let Some(amount) = amount {

@@ -273,8 +273,8 @@ mod tests {
             because: String::new(),
             arms: vec![],
             expectations: expectations.iter().map(expectation).collect(),
-            rules: vec![],
-            accepted: None,
+            decision: None,
+            seeds: vec![],
             claims: vec![],
             sweep: None,
         }

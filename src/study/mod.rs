@@ -8,11 +8,15 @@ pub mod audit;
 mod claims;
 mod conclude;
 mod curves;
+mod decide;
+mod envelope;
 mod expect;
 mod figure;
 mod framework;
+mod interval;
 mod life;
 mod memory;
+mod merge;
 mod reports;
 mod requests;
 mod result;
@@ -23,10 +27,15 @@ pub use alerts::{Container as ContainerSwap, RATE_WINDOW, Series, Telemetry, eva
 pub use arm::{Records, study_arm};
 pub use conclude::{Conclusion, conclude};
 pub use curves::{BUCKETS, Curve, Curves, curves};
+pub use decide::{Decided, Decision, RuleResult, Seed, decide};
+pub use envelope::Envelope;
+pub use expect::bound;
 pub use figure::{Figure, figure, say};
 pub use framework::{FRAMEWORK, LabVerdict, LineVerdict, Says, framework};
+pub use interval::{CONFIDENCE, Interval, interval};
 pub use life::alive;
+pub use merge::{DecisionResult, SeedResult, merge};
 pub use result::{
     AlertResult, ArmResult, CgroupResult, ClaimResult, Distribution, ExpectationResult, Firing, Holds, Kill, LabResult,
-    LedgerResult, LifeResult, LoadResult, PhaseResult, ReportResult, RuleResult, Standing, SweepPoint, SweepResult,
+    LedgerResult, LifeResult, LoadResult, PhaseResult, ReportResult, Standing, SweepPoint, SweepResult,
 };

@@ -134,7 +134,7 @@ fn distribution(histogram: &Histogram<u64>) -> Distribution {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::lab::Span;
+    use crate::lab::{SloPreset, Span};
 
     fn request(seq: u32, latency: u64, outcome: Outcome) -> Request {
         Request {
@@ -164,12 +164,28 @@ mod tests {
     }
 
     #[test]
+    fn a_preset_s_bounds_hold_where_none_is_given() {
+        let slo = |preset, ttft, latency| Slo { preset, ttft, latency, tpot: None }.resolved();
+        let interactive = slo(Some(SloPreset::MlperfGptOssInteractive), None, None);
+        assert_eq!((interactive.ttft, interactive.tpot), (Some(Span::from_millis(2000)), Some(Span::from_millis(15))));
+        let own = slo(Some(SloPreset::MlperfGptOssServer), Some(Span(7)), Some(Span(9)));
+        assert_eq!((own.ttft, own.tpot, own.latency), (Some(Span(7)), Some(Span::from_millis(80)), Some(Span(9))));
+        // 3 tokens, the first after half of the time: two gaps share the other half.
+        for (latency_ms, good) in [(60, 1), (61, 0)] {
+            let mut requests = Requests::default();
+            requests.add(&request(0, latency_ms * 1_000_000, Outcome::Ok), Some(&interactive));
+            assert_eq!(requests.finish()[0].good, Some(good));
+        }
+    }
+
+    #[test]
     fn failures_are_counted_and_have_no_latency() {
         let mut requests = Requests::default();
-        requests.add(&request(0, 200, Outcome::Ok), Some(&Slo { latency: Some(Span(100)), ttft: None, tpot: None }));
+        requests
+            .add(&request(0, 200, Outcome::Ok), Some(&Slo { preset: None, latency: Some(Span(100)), ttft: None, tpot: None }));
         requests.add(
             &request(1, 100, Outcome::Ok),
-            Some(&Slo { latency: Some(Span(100)), ttft: Some(Span(50)), tpot: Some(Span(25)) }),
+            Some(&Slo { preset: None, latency: Some(Span(100)), ttft: Some(Span(50)), tpot: Some(Span(25)) }),
         );
         requests.add(&request(2, 1, Outcome::Status(503)), None);
         requests.add(&request(3, 1, Outcome::Refused), None);

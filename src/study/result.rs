@@ -1,6 +1,6 @@
 //! What a study finds: plain figures, in the units of the records, ready to be written as `result.json`.
 
-use super::Conclusion;
+use super::{Conclusion, DecisionResult, SeedResult};
 use crate::ledger::Evidence;
 use crate::record::{DeviceFacts, Metric, Role};
 use serde::{Deserialize, Serialize};
@@ -24,10 +24,10 @@ pub struct LabResult {
     pub arms: Vec<ArmResult>,
     /// Each expectation.
     pub expectations: Vec<ExpectationResult>,
-    /// Each acceptance rule in each arm.
-    pub rules: Vec<RuleResult>,
-    /// The first preferred arm that keeps every rule, when the lab has rules.
-    pub accepted: Option<String>,
+    /// What the acceptance rules say, when the lab has any.
+    pub decision: Option<DecisionResult>,
+    /// The seeds, and how each ended. The figures of the arms are those of the first.
+    pub seeds: Vec<SeedResult>,
     /// What the source claims, beside what was measured. Decides nothing.
     pub claims: Vec<ClaimResult>,
     /// The sweep, in a swept lab.
@@ -323,22 +323,6 @@ pub struct ExpectationResult {
     pub measured_there: String,
     /// Whether it holds there.
     pub holds_there: Holds,
-}
-
-/// One acceptance rule in one arm.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase")]
-pub struct RuleResult {
-    /// The rule.
-    pub id: String,
-    /// The sentence.
-    pub say: String,
-    /// The arm.
-    pub arm: String,
-    /// Whether it keeps the rule.
-    pub holds: Holds,
-    /// What was measured.
-    pub measured: String,
 }
 
 /// A claim beside the figure.

@@ -26,15 +26,28 @@ pub struct ArmTiming {
     record_seconds: f64,
 }
 
+/// An arm to run.
+#[derive(Debug, Clone, Copy)]
+pub struct Fork<'a> {
+    /// What it is called beside others: the arm, and its seed where there are several.
+    pub name: &'a str,
+    /// The arm.
+    pub arm: &'a Arm,
+    /// What its node is told.
+    pub order: &'a Order,
+    /// What it is forked from.
+    pub checkpoint: &'a Checkpoint,
+    /// Where its records go.
+    pub run: &'a RunDir,
+}
+
 /// How often the guest's output is looked at for progress.
 const LOOK: Duration = Duration::from_millis(200);
 
 /// Runs the arms and sorts their records into the run directory.
-#[expect(clippy::too_many_arguments, reason = "each is a different thing and none belongs to another")]
 pub fn drive(
-    arms: &[(&Arm, &Order, &Checkpoint)],
+    forks: &[Fork<'_>],
     program: &Path,
-    run: &RunDir,
     guard: Duration,
     jobs: usize,
     cache: &Cache,
@@ -43,14 +56,14 @@ pub fn drive(
 ) -> anyhow::Result<Vec<ArmTiming>> {
     let next = AtomicUsize::new(0);
     let failed = AtomicBool::new(false);
-    let results: Vec<Mutex<Option<anyhow::Result<ArmTiming>>>> = arms.iter().map(|_| Mutex::new(None)).collect();
+    let results: Vec<Mutex<Option<anyhow::Result<ArmTiming>>>> = forks.iter().map(|_| Mutex::new(None)).collect();
     std::thread::scope(|scope| {
-        for _ in 0..jobs.min(arms.len()) {
+        for _ in 0..jobs.min(forks.len()) {
             scope.spawn(|| {
                 while !failed.load(Ordering::SeqCst) {
                     let index = next.fetch_add(1, Ordering::SeqCst);
-                    let Some((arm, order, checkpoint)) = arms.get(index) else { break };
-                    let result = one(index, arm, order, checkpoint, program, run, guard, cache, lease, progress);
+                    let Some(fork) = forks.get(index) else { break };
+                    let result = one(index, fork, program, guard, cache, lease, progress);
                     failed.fetch_or(result.is_err(), Ordering::SeqCst);
                     *results[index].lock().expect("no panic while held") = Some(result);
                 }
@@ -66,27 +79,24 @@ pub fn drive(
     Ok(timings)
 }
 
-#[expect(clippy::too_many_arguments, reason = "as its caller")]
 fn one(
     index: usize,
-    arm: &Arm,
-    order: &Order,
-    checkpoint: &Checkpoint,
+    fork: &Fork<'_>,
     program: &Path,
-    run: &RunDir,
     guard: Duration,
     cache: &Cache,
     lease: &Lease,
     progress: &Progress,
 ) -> anyhow::Result<ArmTiming> {
-    let named = |exit: Exit, error: &dyn std::fmt::Display| exit.because(format!("arm {}: {error}", arm.name));
+    let named = |exit: Exit, error: &dyn std::fmt::Display| exit.because(format!("arm {}: {error}", fork.name));
+    let Fork { arm, order, checkpoint, run, .. } = *fork;
     let order = serde_json::to_vec(order)?;
     let (dir, held) = cache.scratch("forks", lease)?;
     let input = ForkInput { program, order: &order, dir: &dir, guard };
     progress.begin(index);
-    let fork = checkpoint.fork(input).map_err(|e| named(machine_exit(&e), &e))?;
+    let running = checkpoint.fork(input).map_err(|e| named(machine_exit(&e), &e))?;
     let mut phases = progress.phases(index);
-    let output = fork.wait(LOOK, &mut |new| phases.see(new)).map_err(|e| named(machine_exit(&e), &e))?;
+    let output = running.wait(LOOK, &mut |new| phases.see(new)).map_err(|e| named(machine_exit(&e), &e))?;
     let recording = Instant::now();
     let ending = run.record(&arm.name, &output.frames[..]).map_err(|e| named(Exit::Substrate, &e))?;
     match ending {
@@ -97,7 +107,7 @@ fn one(
     drop(held);
     progress.end(index);
     Ok(ArmTiming {
-        arm: arm.name.clone(),
+        arm: fork.name.to_owned(),
         restore_seconds: output.restore.as_secs_f64(),
         guest_seconds: output.run.as_secs_f64(),
         transfer_seconds: output.transfer.as_secs_f64(),

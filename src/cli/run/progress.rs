@@ -1,6 +1,5 @@
 //! Progress: a line per arm that moves on a terminal, plain lines elsewhere. All of it on stderr.
 
-use crate::lab::Arm;
 use crate::record::{EventKind, Frame, frames};
 use indicatif::{MultiProgress, ProgressBar, ProgressStyle};
 use std::io::IsTerminal;
@@ -16,7 +15,7 @@ pub struct Progress {
 
 impl Progress {
     /// Shows nothing yet but the arms to come.
-    pub fn new(arms: &[&Arm]) -> Progress {
+    pub fn new(arms: Vec<String>) -> Progress {
         let terminal = std::io::stderr().is_terminal();
         let bars = if terminal {
             MultiProgress::new()
@@ -25,11 +24,11 @@ impl Progress {
         };
         let style = |template: &str| ProgressStyle::with_template(template).expect("the template is constant");
         let preparing = bars.add(ProgressBar::new_spinner().with_style(style("{spinner:.cyan} {msg}")));
-        let width = arms.iter().map(|a| a.name.len()).max().unwrap_or(0);
-        let arms = arms.iter().map(|arm| {
+        let width = arms.iter().map(String::len).max().unwrap_or(0);
+        let arms = arms.into_iter().map(|arm| {
             let bar = ProgressBar::new_spinner().with_style(style("{spinner:.cyan} {prefix}  {msg} {elapsed:.dim}"));
-            bar.set_prefix(format!("{:width$}", arm.name));
-            (arm.name.clone(), bars.add(bar))
+            bar.set_prefix(format!("{arm:width$}"));
+            (arm, bars.add(bar))
         });
         Progress { terminal, preparing, arms: arms.collect() }
     }

@@ -3,7 +3,7 @@
 use super::super::file::LabFile;
 use super::super::metric::Subject;
 use super::{no_arm, unique};
-use crate::lab::{Arm, Arrivals, MetricRef, Test, Unit};
+use crate::lab::{Acceptance, Arm, Arrivals, MetricRef, Test, Unit};
 use crate::yaml::{Node, Problems};
 
 /// What a figure may name.
@@ -44,18 +44,7 @@ pub(super) fn check(file: &LabFile, arms: &[Arm], root: &Node, problems: &mut Pr
         problems.push(root.blame("expectations", message));
     }
     if let Some(acceptance) = &file.acceptance {
-        for arm in acceptance.prefer.iter().filter(|a| !names.contains(&a.as_str())) {
-            problems.push(root.blame("acceptance.prefer", no_arm(arm, &names)));
-        }
-        for (i, rule) in acceptance.rules.iter().enumerate() {
-            let path = format!("acceptance.rules[{i}]");
-            if rule.metric.arm.is_some() {
-                problems.push(root.blame(format!("{path}.metric.arm"), "a rule holds for every arm: leave the arm out"));
-            }
-            let every: Vec<_> = acceptance.prefer.iter().map(String::as_str).collect();
-            known.figure(&rule.metric, &every, &format!("{path}.metric"), problems);
-            known.test(&rule.is, &rule.metric, &format!("{path}.is"), problems);
-        }
+        known.acceptance(acceptance, &file.baseline, problems);
     }
     if let Some(sweep) = &file.sweep {
         if sweep.metric.arm.is_some() {
@@ -90,6 +79,37 @@ pub(super) fn check(file: &LabFile, arms: &[Arm], root: &Node, problems: &mut Pr
 }
 
 impl Known<'_> {
+    fn acceptance(&self, acceptance: &Acceptance, baseline: &str, problems: &mut Problems) {
+        let mut wrong = |path: String, message: &str| problems.push(self.root.blame(path, message));
+        if acceptance.prefer.is_empty() {
+            wrong("acceptance.prefer".into(), "name the arms that may be enabled, from the smallest policy to the largest");
+        }
+        if acceptance.rules.is_empty() {
+            wrong("acceptance.rules".into(), "without a rule every arm would be accepted: state at least one");
+        }
+        if acceptance.prefer.iter().any(|arm| arm == baseline) {
+            wrong("acceptance.prefer".into(), "the baseline is what is kept when no arm is enabled: take it out");
+        }
+        for arm in acceptance.prefer.iter().filter(|a| !self.names.contains(&a.as_str())) {
+            problems.push(self.root.blame("acceptance.prefer", no_arm(arm, &self.names)));
+        }
+        let prefer: Vec<_> = acceptance.prefer.iter().map(String::as_str).collect();
+        unique(&prefer, "acceptance.prefer", self.root, problems);
+        let ids: Vec<_> = acceptance.rules.iter().map(|rule| rule.id.as_str()).collect();
+        unique(&ids, "acceptance.rules", self.root, problems);
+        for (i, rule) in acceptance.rules.iter().enumerate() {
+            let path = format!("acceptance.rules[{i}]");
+            if rule.metric.arm.is_some() {
+                let message = "a rule holds for every arm that may be enabled: leave the arm out";
+                problems.push(self.root.blame(format!("{path}.metric.arm"), message));
+            }
+            let other = rule.is.ratio_to.as_ref().map_or(baseline, |ratio| ratio.arm.as_str());
+            let every: Vec<_> = prefer.iter().copied().chain([other]).collect();
+            self.figure(&rule.metric, &every, &format!("{path}.metric"), problems);
+            self.test(&rule.is, &rule.metric, &format!("{path}.is"), problems);
+        }
+    }
+
     /// Checks a figure that must name its arm, and will also be taken from another one.
     fn figure_of_arm(&self, metric: &MetricRef, other: Option<&str>, path: &str, problems: &mut Problems) {
         match metric.arm.as_deref() {
