@@ -68,7 +68,7 @@ pub fn study_arm<E>(
         deadline: window.deadline,
         loads: requests.finish(),
         cgroups,
-        lives: lives(records.events, window.start_ns, window.end_ns),
+        lives: lives(records.events, |phase| stops(arm, phase), window.start_ns, window.end_ns),
         reports: reported(records.reports, window.start_ns, window.end_ns),
         ledger,
     };
@@ -93,6 +93,11 @@ pub fn study_arm<E>(
         refused: refused(records.events),
         alerts: Vec::new(),
     })
+}
+
+/// The pods that the script stops as this phase begins.
+fn stops<'a>(arm: &'a Arm, phase: &str) -> &'a [String] {
+    arm.phases.iter().find(|p| p.name == phase).map_or(&[], |p| &p.stop)
 }
 
 fn slos(arm: &Arm) -> BTreeMap<(&str, &str), Slo> {

@@ -5,11 +5,16 @@ use super::window::overlap;
 use crate::record::{Event, EventKind, Role};
 use std::collections::{BTreeMap, BTreeSet};
 
-/// Lives within a stretch of time: each container, and each pod as a whole.
-pub fn lives(events: &[Event], from_ns: u64, to_ns: u64) -> Vec<LifeResult> {
+/// Lives within a stretch of time: each container, and each pod as a whole. `stops` says which pods the script stops as a phase begins:
+/// from there to their next start nobody waits for them.
+pub fn lives<'a>(events: &[Event], stops: impl Fn(&str) -> &'a [String], from_ns: u64, to_ns: u64) -> Vec<LifeResult> {
     let mut lives: BTreeMap<(String, Option<String>), LifeResult> = BTreeMap::new();
     let mut up: BTreeMap<(String, Option<String>), Readiness> = BTreeMap::new();
     for event in events {
+        if let EventKind::PhaseStarted { phase } = &event.kind {
+            let stopped = up.iter_mut().filter(|((pod, _), _)| stops(phase).contains(pod));
+            stopped.for_each(|(_, readiness)| readiness.stop(event.at_ns));
+        }
         let inside = event.at_ns >= from_ns && event.at_ns <= to_ns;
         let Some((pod, container)) = who(&event.kind) else { continue };
         for key in [(pod.to_owned(), Some(container.to_owned())), (pod.to_owned(), None)] {
@@ -56,10 +61,11 @@ fn count(life: &mut LifeResult, kind: &EventKind) {
     }
 }
 
-/// When at least one of the containers was started, and when all that were started were ready.
+/// When at least one of the containers was started, and when all that were started were ready or the script had stopped them.
 #[derive(Debug, Default)]
 struct Readiness {
     first_start: Option<u64>,
+    stopped: bool,
     known: BTreeSet<String>,
     ready: BTreeSet<String>,
     since: Option<u64>,
@@ -71,6 +77,7 @@ impl Readiness {
         match kind {
             EventKind::ContainerStarted { .. } => {
                 self.first_start.get_or_insert(at_ns);
+                self.stopped = false;
                 self.known.insert(container.to_owned());
             }
             EventKind::Ready { ready: true, .. } => drop(self.ready.insert(container.to_owned())),
@@ -83,8 +90,18 @@ impl Readiness {
             EventKind::ContainerExited { .. } => drop(self.ready.remove(container)),
             _ => {}
         }
-        let all = !self.known.is_empty() && self.known.is_subset(&self.ready);
-        match (all, self.since) {
+        self.mark(at_ns);
+    }
+
+    fn stop(&mut self, at_ns: u64) {
+        self.stopped = true;
+        self.known.clear();
+        self.mark(at_ns);
+    }
+
+    fn mark(&mut self, at_ns: u64) {
+        let well = self.stopped || !self.known.is_empty() && self.known.is_subset(&self.ready);
+        match (well, self.since) {
             (true, None) => self.since = Some(at_ns),
             (false, Some(since)) => {
                 self.stretches.push((since, at_ns));
@@ -196,14 +213,25 @@ mod tests {
 
     #[test]
     fn a_life_is_counted_within_its_stretch() {
-        let whole = lives(&events(), 0, 20 * S);
+        let whole = lives(&events(), |_| &[], 0, 20 * S);
         assert_eq!(whole.len(), 2);
         for life in &whole {
             assert_eq!((life.starts, life.restarts, life.exits, life.oom_kills), (2, 1, 1, 1));
             assert_eq!((life.outage_ns, life.back_off_ns, life.memory_peak), ((1 + 11) * S, 10 * S, Some(7)));
         }
-        assert_eq!(lives(&events(), 10 * S, 20 * S)[0].outage_ns, 6 * S);
-        assert_eq!(lives(&events(), 10 * S, 20 * S)[0].exits, 0);
+        assert_eq!(lives(&events(), |_| &[], 10 * S, 20 * S)[0].outage_ns, 6 * S);
+        assert_eq!(lives(&events(), |_| &[], 10 * S, 20 * S)[0].exits, 0);
+    }
+
+    #[test]
+    fn nobody_waits_for_a_pod_that_the_script_stopped() {
+        let pods = ["p".to_owned()];
+        let stops = |phase: &str| if phase == "stop" { &pods[..] } else { &[] };
+        let mut list = events();
+        list.insert(6, Event { at_ns: 8 * S, kind: EventKind::PhaseStarted { phase: "stop".into() } });
+        // Down from 5 to 8, not waited for until 15, then a second until it is ready.
+        assert_eq!(lives(&list, stops, 0, 20 * S)[0].outage_ns, (1 + 3 + 1) * S);
+        assert_eq!(lives(&list, |_| &[], 0, 20 * S)[0].outage_ns, (1 + 11) * S);
     }
 
     #[test]
