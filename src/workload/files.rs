@@ -5,6 +5,7 @@ use super::{WorkloadError, system};
 use rustix::fs::{Advice, fadvise};
 use std::fs::File;
 use std::io::{self, Write as _};
+use std::num::NonZeroU64;
 use std::path::Path;
 
 const PIECE: usize = 1 << 20;
@@ -46,6 +47,25 @@ fn make(path: &Path, size: usize, seed: u64) -> io::Result<()> {
 /// What fadvise says.
 pub fn forget(file: &File) -> io::Result<()> {
     Ok(fadvise(file, 0, None, Advice::DontNeed)?)
+}
+
+/// The same for a stretch that was read.
+///
+/// # Errors
+/// What fadvise says.
+pub fn forget_part(file: &File, at: u64, len: u64) -> io::Result<()> {
+    Ok(fadvise(file, at, NonZeroU64::new(len), Advice::DontNeed)?)
+}
+
+/// Asks the kernel to read a stretch, `piece` bytes at a time.
+///
+/// # Errors
+/// What fadvise says.
+pub fn will_need(file: &File, at: u64, len: u64, piece: u64) -> io::Result<()> {
+    for from in (at..at + len).step_by(piece as usize) {
+        fadvise(file, from, NonZeroU64::new(piece.min(at + len - from)), Advice::WillNeed)?;
+    }
+    Ok(())
 }
 
 #[cfg(test)]

@@ -114,6 +114,19 @@ impl Block {
         Ok(Some(Block { base: NonNull::new(base.cast()).expect("mmap never gives 0 unasked"), len }))
     }
 
+    /// Bytes of it that are in memory; of a file, those in the page cache.
+    ///
+    /// # Errors
+    /// What mincore says.
+    pub fn resident(&self) -> io::Result<u64> {
+        let mut pages = vec![0u8; self.len.div_ceil(PAGE)];
+        // SAFETY: the range is the mapping, and the vector has a byte for each of its pages.
+        match unsafe { libc::mincore(self.base.as_ptr().cast(), self.len, pages.as_mut_ptr()) } {
+            0 => Ok((pages.iter().filter(|page| **page & 1 == 1).count() * PAGE) as u64),
+            _ => Err(io::Error::last_os_error()),
+        }
+    }
+
     /// Bytes.
     pub fn len(&self) -> usize {
         self.len
@@ -216,19 +229,12 @@ mod tests {
     use super::*;
     use std::ptr::read_volatile;
 
-    fn resident_pages(block: &Block) -> usize {
-        let mut pages = vec![0u8; block.len().div_ceil(PAGE)];
-        // SAFETY: the range is the mapping, and the vector has a byte for each of its pages.
-        assert_eq!(unsafe { libc::mincore(block.base.as_ptr().cast(), block.len(), pages.as_mut_ptr()) }, 0);
-        pages.iter().filter(|page| **page & 1 == 1).count()
-    }
-
     #[test]
     fn filled_memory_is_resident_and_not_repetitive() {
         let mut block = Block::anonymous(8 << 20).unwrap();
-        assert_eq!(resident_pages(&block), 0);
+        assert_eq!(block.resident().unwrap(), 0);
         block.fill(0, block.len(), 7);
-        assert_eq!(resident_pages(&block), 2048);
+        assert_eq!(block.resident().unwrap(), 8 << 20);
         // SAFETY: the block lives and nobody writes.
         let words = unsafe { std::slice::from_raw_parts(block.base.as_ptr().cast::<u64>(), block.len() / 8) };
         let distinct: std::collections::HashSet<_> = words.iter().collect();

@@ -21,6 +21,7 @@ mod openai;
 mod pause;
 mod queue;
 mod report;
+pub mod safetensors;
 mod server;
 mod signals;
 mod training;
@@ -91,7 +92,7 @@ pub fn run(arguments: &[String]) -> Result<(), WorkloadError> {
         "database" => database::run(&database::Settings::parse(Args::new(name, settings)?)?),
         "file-reader" => file_reader::run(&file_reader::Settings::parse(Args::new(name, settings)?)?),
         "hog" => hog::run(&hog::Settings::parse(Args::new(name, settings)?)?),
-        "loader" => loader::run(&loader::Settings::parse(Args::new(name, settings)?)?),
+        "loader" => loader::run(&loader::Settings::parse(Args::new(name, settings)?)?, arguments),
         "model-server" => model_server::run(&model_server::Settings::parse(Args::new(name, settings)?)?),
         "offload" => offload::run(&offload::Settings::parse(Args::new(name, settings)?)?),
         "training" => training::run(&training::Settings::parse(Args::new(name, settings)?)?),

@@ -44,7 +44,7 @@ enum Task {
     },
     /// Write the JSON Schema of lab.yaml.
     Schema,
-    /// Fuzz a target of tests/fuzz: quantity, pod, kubelet_configuration or usage_samples.
+    /// Fuzz a target of tests/fuzz: quantity, pod, kubelet_configuration, safetensors or usage_samples.
     Fuzz {
         /// The target.
         target: String,
