@@ -14,6 +14,7 @@ mod input;
 mod list;
 mod plan;
 mod report;
+mod rollback;
 mod run;
 mod show;
 mod snapshot;
@@ -71,6 +72,7 @@ enum Command {
         #[arg(long)]
         anyway: bool,
     },
+    Rollback(rollback::Args),
     /// Study an old run again, from its files only; decide over runs with several seeds; or say what runs mean for the talk's framework.
     Report(report::Args),
     /// Remove what killed runs left behind.
@@ -146,6 +148,7 @@ fn run(cli: Cli) -> anyhow::Result<Exit> {
         Command::Capture(args) => capture::run(&args, json),
         Command::Verify(args) => verify::run(&args, json),
         Command::Diff { first, second, anyway } => diff::run(&first, &second, anyway, json),
+        Command::Rollback(args) => rollback::run(&args, json),
         Command::Report(args) => report::run(&args, json),
         Command::Clean { cache } => clean::run(cache, json),
         Command::Doctor { kernel } => doctor::run(&kernel.into(), json),

@@ -5,7 +5,7 @@ mod progress;
 mod seeds;
 
 use super::{Exit, KernelArguments, input, print, print_json, studied};
-use crate::kubelet::{NodeFacts, Version};
+use crate::kubelet::Version;
 use crate::lab::{Arm, Lab};
 use crate::plan;
 use crate::provider::cache::{Cache, cache_dir, hex};
@@ -145,9 +145,7 @@ fn plans(arms: &[&Arm]) -> anyhow::Result<Vec<(String, Plan)>> {
     let (mut plans, mut refusals) = (Vec::new(), Vec::new());
     for arm in arms {
         let version: Version = arm.node.kubernetes.parse().map_err(|e| Exit::BadInput.because(e))?;
-        // One vCPU.
-        let facts = NodeFacts { cpu_millis: Some(1000), ..NodeFacts::new(arm.node.memory.0, arm.node.swap_bytes()) };
-        match plan::plan(version, &arm.kubelet, &facts, &arm.pods) {
+        match plan::plan(version, &arm.kubelet, &arm.facts(), &arm.pods) {
             Ok(plan) => plans.push((arm.name.clone(), plan)),
             Err(reasons) => refusals.extend(reasons.into_iter().map(|r| format!("arm {}: {}", arm.name, r.message))),
         }

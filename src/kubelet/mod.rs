@@ -46,7 +46,7 @@ pub use qos::{compute_qos_class, qos_class};
 pub use refusal::{Refusal, Stage, aggregate};
 pub use resize::{PodReadBack, PodWrite, ResizeStep, resize, resize_unchecked};
 pub use resources::{ResourceList, Resources};
-pub use rollback::{CgroupFiles, NodeFiles, Stale, StaleUntil};
+pub use rollback::{CgroupFiles, NodeFiles, Stale, StaleUntil, kernel_default};
 pub use tiers::{QosSums, Target, TierFile, TierWrite, periodic_writes, startup_writes};
 pub use validation::validate;
 pub use value::{Decision, Input, Limit, Why};

@@ -142,7 +142,8 @@ impl NodeFiles {
             };
             for file in ["memory.min", "memory.low", "memory.high", "memory.max", "memory.swap.max", "memory.oom.group"] {
                 let (holds, would_hold) = (files.get(file).copied(), wanted.get(file).copied());
-                if effect(file, holds) != effect(file, would_hold) {
+                let effect = |value: Option<Limit>| value.unwrap_or(kernel_default(file));
+                if effect(holds) != effect(would_hold) {
                     let updated = updated.cgroups.get(cgroup).is_some_and(|files| files.contains_key(file));
                     let until = if updated { StaleUntil::NextUpdate } else { until };
                     found.push(Stale { cgroup: cgroup.clone(), file, holds, would_hold, until });
@@ -167,12 +168,12 @@ fn updates(node: &Node, pods: &[Pod]) -> Vec<TierWrite> {
     periodic_writes(node, &QosSums::of(&policies))
 }
 
-/// What a file's value does, with the kernel's default where nobody wrote: 0 for protection, "max" for limits.
-fn effect(file: &str, value: Option<Limit>) -> Limit {
-    value.unwrap_or(match file {
+/// What a memory file of a new cgroup holds: 0 for protection, "max" for limits.
+pub fn kernel_default(file: &str) -> Limit {
+    match file {
         "memory.min" | "memory.low" | "memory.oom.group" => Limit::Number(0),
         _ => Limit::Max,
-    })
+    }
 }
 
 fn pod_path(node: &Node, pod: &Pod, policy: &PodPolicy) -> String {

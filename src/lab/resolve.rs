@@ -5,7 +5,7 @@ use super::key::{comparability_key, differing};
 use super::{
     Acceptance, Alerts, Budget, Expectation, LabFiles, NodeShape, Phase, Scale, SourceFile, Span, Sweep, check, merge, pod,
 };
-use crate::kubelet::{KubeletConfiguration, Pod};
+use crate::kubelet::{KubeletConfiguration, NodeFacts, Pod};
 use crate::yaml::{self, Entry, Kind, Mark, Node, Path, Problem, Problems};
 use serde::de::DeserializeOwned;
 use std::collections::BTreeMap;
@@ -64,6 +64,14 @@ pub struct Arm {
     pub pods: Vec<Pod>,
     /// The script.
     pub phases: Vec<Phase>,
+}
+
+impl Arm {
+    /// The machine as the kubelet sees it: one vCPU.
+    #[must_use]
+    pub fn facts(&self) -> NodeFacts {
+        NodeFacts { cpu_millis: Some(1000), ..NodeFacts::new(self.node.memory.0, self.node.swap_bytes()) }
+    }
 }
 
 impl Lab {

@@ -78,7 +78,7 @@ impl Defect {
         let found = found.filter(|bytes| *bytes > 0)?;
         let neutral = protection.passed_on == 0;
         let minor: u32 = plan.kubernetes.rsplit('.').next()?.parse().ok()?;
-        let left = finding.rule.as_ref().is_some_and(|rule| rule.formula == super::life::LEFT);
+        let left = finding.rule.as_ref().is_some_and(|rule| rule.formula == super::replay::LEFT);
         match (drifted, planned) {
             (false, _) if neutral && left => Some(Defect::StaleButNeutral),
             (false, _) if neutral => Some(Defect::AncestorUnprotected),

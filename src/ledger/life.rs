@@ -3,12 +3,10 @@
 //! Replayed, a life says what every file should hold after each step: the plan of that moment, except where an earlier step's value
 //! stays because nothing writes the file again.
 
-use super::{Evidence, places, verify};
-use crate::kubelet::{KubeletConfiguration, NodeFacts, NodeFiles, Pod, Refusal, ResizeStep, Stage, Version};
-use crate::plan::Planning;
-use crate::record::{LedgerEntry, LedgerSnapshot, Plan, PlannedFile, Role, Rule};
+use super::{Evidence, Replay, places, verify};
+use crate::kubelet::{KubeletConfiguration, NodeFacts, Pod, Refusal, Stage};
+use crate::record::{LedgerEntry, LedgerSnapshot, Plan, Role};
 use serde::{Deserialize, Serialize};
-use std::collections::BTreeMap;
 
 /// A node's life, as a file of fixtures/ledger-real.
 #[derive(Debug, Clone, Serialize, Deserialize)]
@@ -62,6 +60,11 @@ pub enum Action {
         /// Those pods, as they are now.
         pods: Vec<Pod>,
     },
+    /// A pod is deleted and made again.
+    RecreatePod {
+        /// Its name.
+        pod: String,
+    },
 }
 
 impl Life {
@@ -78,12 +81,10 @@ impl Life {
         let mut node = Replay::create(version, config, &self.facts, pods)?;
         let mut plans = vec![node.plan()];
         for action in steps {
-            match action {
-                Action::Create { .. } => return Err(no_creation()),
-                Action::RestartKubelet { config } => node.restart_kubelet(config)?,
-                Action::RestartContainer { pod, container } => node.restart_container(pod, container)?,
-                Action::Resize { pods } => node.resize(pods)?,
+            if matches!(action, Action::Create { .. }) {
+                return Err(no_creation());
             }
+            node.act(action)?;
             plans.push(node.plan());
         }
         Ok(plans)
@@ -113,88 +114,4 @@ impl Life {
 #[must_use]
 pub fn misplaced(plan: &Plan, ledger: &[LedgerEntry]) -> Vec<String> {
     places(plan, ledger, "").into_iter().map(|found| format!("{}: {}", found.role, found.reason)).collect()
-}
-
-/// The node between two steps.
-struct Replay {
-    version: Version,
-    facts: NodeFacts,
-    config: KubeletConfiguration,
-    planning: Planning,
-    files: NodeFiles,
-    /// A process keeps the oom_score_adj it was started with. By the cgroup's path.
-    scores: BTreeMap<String, i32>,
-}
-
-impl Replay {
-    fn create(version: Version, config: &KubeletConfiguration, facts: &NodeFacts, pods: &[Pod]) -> Result<Replay, Vec<Refusal>> {
-        let planning = Planning::new(version, config, facts, pods)?;
-        let files = planning.files();
-        let scores = planning.plan().cgroups.into_iter().filter_map(|c| Some((c.path, c.oom_score_adj?))).collect();
-        Ok(Replay { version, facts: facts.clone(), config: config.clone(), planning, files, scores })
-    }
-
-    fn restart_kubelet(&mut self, config: &KubeletConfiguration) -> Result<(), Vec<Refusal>> {
-        self.config = config.clone();
-        self.planning = Planning::new(self.version, config, &self.facts, self.planning.pods())?;
-        self.files.restart_kubelet(self.planning.node(), self.planning.pods());
-        Ok(())
-    }
-
-    fn restart_container(&mut self, pod: &str, container: &str) -> Result<(), Vec<Refusal>> {
-        let unknown = || vec![Refusal::new(Stage::Pod, format!("there is no pod {pod}"))];
-        let found = self.planning.pods().iter().find(|p| p.name() == pod).ok_or_else(unknown)?;
-        self.files.restart_container(self.planning.node(), found, container);
-        let role = Role::Container { pod: pod.to_owned(), container: container.to_owned() };
-        let started = self.planning.plan().cgroups.into_iter().filter(|cgroup| cgroup.role == role);
-        self.scores.extend(started.filter_map(|cgroup| Some((cgroup.path, cgroup.oom_score_adj?))));
-        Ok(())
-    }
-
-    fn resize(&mut self, resized: &[Pod]) -> Result<(), Vec<Refusal>> {
-        let before = self.planning.pods().to_vec();
-        let changed = |old: &Pod| resized.iter().find(|new| new.name() == old.name()).unwrap_or(old).clone();
-        let pods: Vec<_> = before.iter().map(changed).collect();
-        self.planning = Planning::new(self.version, &self.config, &self.facts, &pods)?;
-        let mut restarted = Vec::new();
-        for (old, new) in before.iter().zip(self.planning.pods()).filter(|(old, new)| old != new) {
-            let steps = self.files.resize(self.planning.node(), old, new).map_err(|refusal| vec![refusal])?;
-            let names = steps.into_iter().filter_map(|step| match step {
-                ResizeStep::Restart { name } => Some((new.name().to_owned(), name)),
-                _ => None,
-            });
-            restarted.extend(names);
-        }
-        restarted.iter().try_for_each(|(pod, container)| self.restart_container(pod, container))?;
-        // The sums above the pods follow within a minute.
-        self.files.update_tiers(self.planning.node(), self.planning.pods());
-        Ok(())
-    }
-
-    /// The plan of this moment, with what earlier steps left in it.
-    fn plan(&self) -> Plan {
-        let mut plan = self.planning.plan();
-        for cgroup in &mut plan.cgroups {
-            cgroup.oom_score_adj = self.scores.get(&cgroup.path).copied();
-            // Nobody models the pause container: only its creation writes it.
-            let Some(held) = self.files.cgroups().get(&cgroup.path) else { continue };
-            // What would be written today but was not stays out.
-            cgroup.files.retain(|planned| !planned.file.starts_with("memory.") || held.contains_key(planned.file.as_str()));
-            for (file, value) in held.iter().map(|(file, value)| (*file, value.to_string())) {
-                // A file may be written more than once; the last write counts.
-                if cgroup.files.iter().rev().find(|planned| planned.file == file).is_none_or(|planned| planned.value != value) {
-                    cgroup.files.push(PlannedFile { file: file.to_owned(), value, rule: left() });
-                }
-            }
-        }
-        plan
-    }
-}
-
-/// The rule of a value that stays.
-pub(super) const LEFT: &str = "an earlier step wrote it, and nothing writes it again";
-
-fn left() -> Rule {
-    let formula = LEFT.to_owned();
-    Rule { formula, inputs: Vec::new(), source: "EnsureExists, doPodResizeAction and the runtime's update".to_owned() }
 }

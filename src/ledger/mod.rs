@@ -9,6 +9,8 @@ mod life;
 mod protected;
 mod protection;
 mod render;
+mod replay;
+mod runbook;
 mod verify;
 
 pub use ceiling::{CEILINGS, Ceiling, ceiling, ceilings};
@@ -20,6 +22,8 @@ pub use life::{Action, Life, Step, misplaced};
 pub use protected::Protection;
 pub use protection::{Claim, effective_protection};
 pub use render::render;
+pub use replay::Replay;
+pub use runbook::{Change, Left, Runbook, RunbookStep, WrongOrder, runbook};
 pub use verify::{Drift, Evidence, verify};
 
 use crate::record::{FileValue, LedgerEntry};
