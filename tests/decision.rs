@@ -1,7 +1,11 @@
 //! Decisions are about figures and bounds and nothing else: they flip with the rules, and no name, order or seed number moves them.
 
-use highwater::lab::{Acceptance, MetricRef};
-use highwater::study::{ArmResult, Decided, Decision, Distribution, Holds, LifeResult, LoadResult, PhaseResult, Seed, decide};
+use highwater::lab::{Acceptance, MetricRef, find, load};
+use highwater::record::SeedRun;
+use highwater::study::{
+    ArmResult, Conclusion, Decided, Decision, Distribution, Holds, LabResult, LifeResult, LoadResult, PhaseResult, Seed,
+    conclude, decide, merge,
+};
 use proptest::prelude::*;
 
 /// Arms of a seed by name, each with its median latency in milliseconds and its kills.
@@ -189,6 +193,33 @@ proptest! {
         let of = |times: f64| decided(&acceptance(&["small"], &[("latency.p50", &faster(times))]), &seeds).rules[0].beyond[0].mean;
         prop_assert!(of(times * wider) <= of(times));
     }
+}
+
+/// Every seed of a run counts for how it ended, and one that shows nothing voids the decision.
+#[test]
+fn the_worst_seed_is_how_the_run_ended() {
+    let lab = load(&find("memory-qos/policies").expect("it is in the catalogue")).expect("it is good");
+    let run = |seed, conclusion| {
+        let result = LabResult { conclusion, because: format!("so {seed}"), ..conclude(&lab, vec![]) };
+        (SeedRun { seed, run: format!("seed-{seed}") }, result)
+    };
+    let good = || vec![run(1, Conclusion::AsExpected), run(2, Conclusion::AsExpected)];
+    let found = merge(&lab, good(), vec![]).expect("it has seeds");
+    assert_eq!((found.conclusion, found.because.as_str()), (Conclusion::AsExpected, "so 1 with each of 2 seeds"));
+    let because = |found: LabResult| found.decision.expect("the lab has rules").decided.because;
+    assert!(because(found).contains("arm throttling was not run"), "the rules are asked");
+    for worst in [Conclusion::Failed, Conclusion::Uninformative, Conclusion::Inconclusive] {
+        let runs = good().into_iter().chain([run(3, worst), run(4, worst)]).collect();
+        let found = merge(&lab, runs, vec!["qemu".into()]).expect("it has seeds");
+        assert_eq!((found.conclusion, found.because.as_str(), found.seeds.len()), (worst, "seed 3: so 3", 4));
+        let decision = found.decision.expect("the lab has rules");
+        assert_eq!((decision.decided.decision, decision.anyway), (Decision::Inconclusive, vec!["qemu".to_owned()]));
+        assert!(decision.decided.because.contains("seed 3: so 3"));
+        assert_eq!(decision.envelope.seeds, [1, 2, 3, 4]);
+    }
+    assert_eq!(merge(&lab, vec![], vec![]), None);
+    // One seed asks for no decision.
+    assert_eq!(conclude(&lab, vec![]).decision.expect("the lab has rules").decided.decision, Decision::NotAsked);
 }
 
 #[test]

@@ -89,7 +89,7 @@ mod tests {
     /// What 95 % means: of many experiments on a known distribution, so many intervals hold its mean.
     #[test]
     fn nineteen_of_twenty_intervals_hold_the_true_mean() {
-        let mut random = rand_chacha_like(7);
+        let mut random = rand::rngs::ChaCha8Rng::seed_from_u64(7);
         let mut uniform = move || (random.next_u64() >> 11) as f64 / (1u64 << 53) as f64;
         let mut normal = || (-2.0 * (1.0 - uniform()).ln()).sqrt() * (std::f64::consts::TAU * uniform()).cos();
         let (all, mut held) = (4000, 0);
@@ -100,10 +100,6 @@ mod tests {
         }
         let share = held as f64 / all as f64;
         assert!((0.94..0.96).contains(&share), "{share}");
-    }
-
-    fn rand_chacha_like(seed: u64) -> impl Rng {
-        rand::rngs::ChaCha8Rng::seed_from_u64(seed)
     }
 
     fn near(a: f64, b: f64) -> bool {
