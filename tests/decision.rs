@@ -98,6 +98,7 @@ fn one_seed_and_an_interval_that_straddles_the_bound_decide_nothing() {
     torn.iter_mut().step_by(2).for_each(|seed| seed[1].1 *= 3.0);
     let found = decided(&rules, &torn);
     assert_eq!(found.decision, Decision::Inconclusive, "{}", found.because);
+    assert!(found.because.contains("the interval straddles the bound"), "{}", found.because);
     // The larger policy passes, but whether it is the smallest is not known.
     assert!(found.rules.iter().filter(|rule| rule.arm == "large").all(|rule| rule.holds == Holds::Yes));
     assert_eq!(found.decided_by, ["rule-0"]);

@@ -120,7 +120,13 @@ fn judge(rule: &Rule, arm: &str, baseline: &str, seeds: &[Seed<'_>]) -> RuleResu
     let other = rule.is.ratio_to.as_ref().map_or(baseline, |ratio| ratio.arm.as_str());
     let (own, base) = (figures(metric, arm, seeds), figures(metric, other, seeds));
     let (holds, measured, beyond) = match weigh(rule, &own, &base) {
-        Ok((holds, beyond)) => (holds, means(metric, &own, other, &base), beyond),
+        Ok((holds, beyond)) => {
+            let mut measured = means(metric, &own, other, &base);
+            if let Some(open) = beyond.iter().find(|beyond| beyond.low <= 0.0 && beyond.high > 0.0) {
+                measured += &format!(", the interval straddles the bound: beyond it by {}", open.say(metric.unit()));
+            }
+            (holds, measured, beyond)
+        }
         Err(absent) => (Holds::Unknown, absent, Vec::new()),
     };
     RuleResult {
