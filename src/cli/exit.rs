@@ -38,7 +38,7 @@ impl Exit {
     /// Prints an error with its causes to stderr and gives the code it carries.
     #[expect(clippy::print_stderr, reason = "the one place where errors leave the program")]
     pub fn report(error: &anyhow::Error) -> Exit {
-        eprintln!("error: {error:#}");
+        eprintln!("error: {}", crate::report::plain(&format!("{error:#}")));
         error.chain().find_map(|cause| cause.downcast_ref::<Ended>()).map_or(Exit::Failed, |ended| ended.exit)
     }
 }

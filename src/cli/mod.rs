@@ -165,10 +165,14 @@ fn run(cli: Cli) -> anyhow::Result<Exit> {
     }
 }
 
-/// Writes text to stdout. A reader that went away is no error.
+/// Writes text to stdout, without anything in it that steers a terminal.
 fn print(text: impl std::fmt::Display) -> anyhow::Result<Exit> {
+    write(crate::report::plain(&text.to_string()))
+}
+
+/// A reader that went away is no error.
+fn write(mut text: String) -> anyhow::Result<Exit> {
     use std::io::Write;
-    let mut text = text.to_string();
     if !text.ends_with('\n') {
         text.push('\n');
     }
@@ -180,5 +184,5 @@ fn print(text: impl std::fmt::Display) -> anyhow::Result<Exit> {
 
 /// Writes a value as JSON to stdout.
 fn print_json(value: &impl serde::Serialize) -> anyhow::Result<Exit> {
-    print(serde_json::to_string_pretty(value)?)
+    write(serde_json::to_string_pretty(value)?)
 }

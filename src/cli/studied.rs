@@ -15,6 +15,7 @@ pub struct Studied {
     curves: Vec<(String, Curves)>,
     plans: Vec<(String, Plan)>,
     ledgers: Vec<(String, Vec<LedgerSnapshot>)>,
+    events: Vec<(String, Vec<Event>)>,
     reports: Vec<(String, Vec<Report>)>,
     telemetry: Vec<(String, Telemetry)>,
     /// The figures.
@@ -63,7 +64,7 @@ pub fn open(run: &RunDir, lab: &Lab, anyway: bool) -> anyhow::Result<Studied> {
 
 /// Studies the records of a run. Arms that were not run have none.
 pub fn study(run: &RunDir, lab: &Lab) -> anyhow::Result<Studied> {
-    let mut all_reports = Vec::new();
+    let (mut all_reports, mut all_events) = (Vec::new(), Vec::new());
     let (mut arms, mut curves, mut plans, mut all_ledgers, mut all_telemetry) =
         (Vec::new(), Vec::new(), Vec::new(), Vec::new(), Vec::new());
     let node: NodeRecord = run.read_json("node.json")?;
@@ -90,6 +91,7 @@ pub fn study(run: &RunDir, lab: &Lab) -> anyhow::Result<Studied> {
         arms.push(result);
         plans.push((name.clone(), plan));
         all_ledgers.push((name.clone(), ledgers));
+        all_events.push((name.clone(), events));
         all_reports.push((name.clone(), reports));
     }
     let result = study::conclude(lab, arms);
@@ -100,6 +102,7 @@ pub fn study(run: &RunDir, lab: &Lab) -> anyhow::Result<Studied> {
         curves,
         plans,
         ledgers: all_ledgers,
+        events: all_events,
         reports: all_reports,
         telemetry: all_telemetry,
     })
@@ -115,7 +118,15 @@ fn measured(node: &NodeRecord, arm: &str, device: &str) -> Option<DeviceFacts> {
 fn drawn(role: &Role, metric: Metric) -> bool {
     matches!(
         (role, metric),
-        (Role::Pod { .. }, Metric::MemoryCurrent | Metric::MemorySwapCurrent | Metric::PressureFullUs | Metric::StatPgmajfault)
+        (
+            Role::Pod { .. },
+            Metric::MemoryCurrent
+                | Metric::MemorySwapCurrent
+                | Metric::StatAnon
+                | Metric::StatFile
+                | Metric::PressureFullUs
+                | Metric::StatPgmajfault
+        )
     )
 }
 
@@ -129,6 +140,7 @@ impl Studied {
             curves: &self.curves,
             plans: &self.plans,
             ledgers: &self.ledgers,
+            events: &self.events,
             reports: &self.reports,
         };
         Ok(report::html(&subject)?)

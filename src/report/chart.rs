@@ -1,23 +1,36 @@
 //! Charts as SVG, drawn by hand so that they follow the page's colours, light or dark, and need nothing from outside.
 
+use super::plain::shortened;
+use std::collections::BTreeMap;
 use std::fmt::Write;
 
 /// The width every chart is drawn in; the page scales it.
-const WIDTH: f64 = 960.0;
+pub const WIDTH: f64 = 960.0;
 const LEFT: f64 = 72.0;
 const RIGHT: f64 = 12.0;
+
+/// How a series is drawn.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Draw {
+    /// As a line of its own.
+    Line,
+    /// As an area on top of the stacked series before it.
+    Stack,
+    /// As an area that hangs down from zero.
+    Below,
+}
 
 /// One line or area over time.
 #[derive(Debug, Clone)]
 pub struct Series {
-    /// Its name, for the tooltip.
+    /// Its name, for the cursor and the tooltip.
     pub name: String,
     /// CSS class of its colour.
     pub class: String,
-    /// Nanoseconds and value.
+    /// Nanoseconds and its own value, in order of time.
     pub points: Vec<(u64, f64)>,
-    /// Filled down to the axis.
-    pub filled: bool,
+    /// How it is drawn.
+    pub draw: Draw,
 }
 
 /// A line across, such as a limit.
@@ -27,6 +40,8 @@ pub struct Level {
     pub label: String,
     /// Where.
     pub value: f64,
+    /// Whether it bounds what hangs down.
+    pub below: bool,
 }
 
 /// Something at a moment, such as a kill.
@@ -36,6 +51,19 @@ pub struct Moment {
     pub label: String,
     /// When.
     pub at_ns: u64,
+    /// CSS class: `kill` is drawn through the whole chart, `start`, `ready` and `exit` at its top.
+    pub class: &'static str,
+}
+
+/// The unit of a chart's values, for axis and cursor.
+#[derive(Debug, Clone, Copy)]
+pub struct Scale {
+    /// Its name in the page's script.
+    pub name: &'static str,
+    /// Says a value with its unit.
+    pub say: fn(f64) -> String,
+    /// Whether values are bytes, whose round numbers are powers of two.
+    pub binary: bool,
 }
 
 /// A chart over the common time axis.
@@ -43,24 +71,24 @@ pub struct Moment {
 pub struct Chart<'a> {
     /// Read out to those who cannot see it.
     pub title: String,
-    /// Series, from the back to the front.
+    /// Series; stacked ones from the bottom up.
     pub series: Vec<Series>,
     /// Lines across.
     pub levels: Vec<Level>,
     /// Moments.
-    pub moments: Vec<Moment>,
+    pub moments: &'a [Moment],
     /// Phases: name, start and end.
     pub phases: &'a [(String, u64, u64)],
     /// End of the time axis.
     pub end_ns: u64,
     /// Top of the value axis.
     pub top: f64,
+    /// How far values hang down below zero.
+    pub below: f64,
     /// Height of the plot.
     pub height: f64,
-    /// Says a value with its unit.
-    pub say: fn(f64) -> String,
-    /// Whether values are bytes, whose round numbers are powers of two.
-    pub binary: bool,
+    /// The unit.
+    pub scale: Scale,
     /// Whether the time axis is written below.
     pub axis: bool,
 }
@@ -72,9 +100,15 @@ impl Chart<'_> {
         let (up, down) = (18.0, if self.axis { 30.0 } else { 8.0 });
         let total = up + self.height + down;
         let x = |ns: u64| LEFT + (WIDTH - LEFT - RIGHT) * ns as f64 / self.end_ns.max(1) as f64;
-        let y = |value: f64| up + self.height * (1.0 - (value / self.top.max(f64::MIN_POSITIVE)).min(1.0));
+        let span = (self.top + self.below).max(f64::MIN_POSITIVE);
+        let y = |value: f64| up + self.height * (self.top - value.clamp(-self.below, self.top)) / span;
         let base = up + self.height;
-        let mut svg = format!(r#"<svg viewBox="0 0 {WIDTH} {total:.0}" role="img" aria-label="{}">"#, escape(&self.title));
+        let mut svg = format!(
+            r#"<svg class="time" viewBox="0 0 {WIDTH} {total:.0}" role="img" aria-label="{}" data-end="{}" data-unit="{}">"#,
+            escape(&self.title),
+            self.end_ns,
+            self.scale.name
+        );
         for (i, (name, start, end)) in self.phases.iter().enumerate() {
             let (from, to) = (x(*start), x(*end));
             let class = if i % 2 == 1 { "band odd" } else { "band" };
@@ -85,7 +119,7 @@ impl Chart<'_> {
                 self.height
             );
             // A phase that is too narrow for its name keeps it as a tooltip only.
-            let label = if to - from > name.len() as f64 * 7.0 + 8.0 { name.as_str() } else { "" };
+            let label = if to - from > name.chars().count() as f64 * 7.0 + 8.0 { name.as_str() } else { "" };
             let _ = write!(
                 svg,
                 r#"<text class="phase" x="{:.1}" y="12">{}<title>{}</title></text>"#,
@@ -94,7 +128,12 @@ impl Chart<'_> {
                 escape(name)
             );
         }
-        for value in if self.binary { binary_ticks(self.top) } else { ticks(self.top, 3) } {
+        let ticks = |to: f64| if self.scale.binary { binary_ticks(to) } else { ticks(to, 3) };
+        // The longer side sets the step, so that both sides count alike.
+        let step = ticks(self.top.max(self.below)).get(1).copied().unwrap_or(f64::INFINITY);
+        let down = (1..).map(|i| f64::from(i) * step).take_while(|v| *v <= self.below * 1.0001).map(|v| -v);
+        let above = (0..).map(|i| f64::from(i) * step).take_while(|v| *v <= self.top * 1.0001 || *v == 0.0);
+        for value in above.chain(down) {
             let _ = write!(
                 svg,
                 r#"<line class="grid" x1="{LEFT}" x2="{:.0}" y1="{2:.1}" y2="{2:.1}"/><text class="tick" x="{:.0}" y="{3:.1}" text-anchor="end">{4}</text>"#,
@@ -102,153 +141,108 @@ impl Chart<'_> {
                 LEFT - 8.0,
                 y(value),
                 y(value) + 4.0,
-                escape(&(self.say)(value)),
+                escape(&(self.scale.say)(value.abs())),
             );
         }
-        for series in &self.series {
-            svg.push_str(&path(series, &x, &y, base));
-        }
-        for level in self.levels.iter().filter(|l| l.value <= self.top) {
+        svg.push_str(&self.drawn(&x, &y));
+        for level in self.levels.iter().filter(|l| l.value <= if l.below { self.below } else { self.top }) {
+            let at = y(if level.below { -level.value } else { level.value });
             let _ = write!(
                 svg,
                 r#"<line class="level" x1="{LEFT}" x2="{:.0}" y1="{2:.1}" y2="{2:.1}"/><text class="level" x="{1:.0}" y="{3:.1}" text-anchor="end">{4}</text>"#,
                 WIDTH - RIGHT,
                 WIDTH - RIGHT - 4.0,
-                y(level.value),
-                y(level.value) - 4.0,
-                escape(&level.label),
+                at,
+                if level.below { at + 12.0 } else { at - 4.0 },
+                escape(&shortened(&level.label, 80)),
             );
         }
-        for moment in &self.moments {
-            let at = x(moment.at_ns);
-            let _ = write!(
-                svg,
-                r#"<g class="kill"><line x1="{at:.1}" x2="{at:.1}" y1="{up}" y2="{base:.1}"/><path d="M{:.1} {:.1}l8 8m0 -8l-8 8"/><title>{}</title></g>"#,
-                at - 4.0,
-                up + 2.0,
-                escape(&moment.label),
-            );
+        for moment in self.moments {
+            svg.push_str(&mark(moment, x(moment.at_ns), up, base));
         }
         if self.axis {
-            for ns in ticks(self.end_ns as f64 / 1e9, 8) {
-                let at = x((ns * 1e9) as u64);
+            for seconds in self::ticks(self.end_ns as f64 / 1e9, 8) {
+                let at = x((seconds * 1e9) as u64);
                 let _ = write!(
                     svg,
                     r#"<line class="mark" x1="{at:.1}" x2="{at:.1}" y1="{base:.1}" y2="{:.1}"/><text class="tick" x="{at:.1}" y="{:.1}" text-anchor="middle">{} s</text>"#,
                     base + 5.0,
                     base + 20.0,
-                    trimmed(ns),
+                    trimmed(seconds),
                 );
             }
         }
-        let _ = write!(svg, r#"<line class="axis" x1="{LEFT}" x2="{:.0}" y1="{base:.1}" y2="{base:.1}"/></svg>"#, WIDTH - RIGHT);
+        let _ =
+            write!(svg, r#"<line class="axis" x1="{LEFT}" x2="{:.0}" y1="{1:.1}" y2="{1:.1}"/></svg>"#, WIDTH - RIGHT, y(0.0));
         svg
     }
-}
 
-fn path(series: &Series, x: &impl Fn(u64) -> f64, y: &impl Fn(f64) -> f64, base: f64) -> String {
-    let Some((first, _)) = series.points.first() else { return String::new() };
-    let mut d = String::new();
-    for (i, (ns, value)) in series.points.iter().enumerate() {
-        let _ = write!(d, "{}{:.1} {:.1}", if i == 0 { 'M' } else { 'L' }, x(*ns), y(*value));
-    }
-    let (class, name) = (&series.class, escape(&series.name));
-    if series.filled {
-        let last = series.points.last().map_or(*first, |p| p.0);
-        let area = format!("{d}L{:.1} {base:.1}L{:.1} {base:.1}Z", x(last), x(*first));
-        // The mask hides what is stacked behind, so that colours do not mix.
-        format!(
-            r#"<path class="mask" d="{area}"/><path class="area {class}" d="{area}"><title>{name}</title></path><path class="line {class}" d="{d}"/>"#
-        )
-    } else {
-        format!(r#"<path class="line {class}" d="{d}"><title>{name}</title></path>"#)
-    }
-}
-
-/// Distributions side by side on one logarithmic axis.
-#[derive(Debug, Clone)]
-pub struct Spread {
-    /// The arm.
-    pub name: String,
-    /// CSS class of its colour.
-    pub class: String,
-    /// Smallest and largest, in nanoseconds.
-    pub range: Option<(f64, f64)>,
-    /// Percentiles that have enough samples: label and nanoseconds.
-    pub points: Vec<(&'static str, f64)>,
-    /// What to write where there is nothing to draw.
-    pub note: String,
-}
-
-/// Draws distributions.
-#[must_use]
-pub fn spreads(title: &str, list: &[Spread], say: fn(f64) -> String) -> String {
-    let row = 34.0;
-    let left = 150.0;
-    let all = list.iter().filter_map(|s| s.range);
-    let (low, high) = all.fold((f64::MAX, f64::MIN), |(low, high), (a, b)| (low.min(a), high.max(b)));
-    if low > high {
-        return String::new();
-    }
-    let (from, to) = ((low.max(1.0)).log10() - 0.08, high.max(1.0).log10() + 0.12);
-    let x = |ns: f64| left + (WIDTH - left - 60.0) * (ns.max(1.0).log10() - from) / (to - from).max(0.01);
-    let (up, height) = (12.0, list.len() as f64 * row + 12.0);
-    let mut svg = format!(r#"<svg viewBox="0 0 {WIDTH} {:.0}" role="img" aria-label="{}">"#, height + 30.0, escape(title));
-    for decade in (from.floor() as i32)..=(to.ceil() as i32) {
-        for step in [1.0, 2.0, 5.0] {
-            let ns = step * 10f64.powi(decade);
-            if ns.log10() >= from && ns.log10() <= to {
-                let at = x(ns);
-                let _ = write!(
-                    svg,
-                    r#"<line class="grid" x1="{at:.1}" x2="{at:.1}" y1="0" y2="{height:.0}"/><text class="tick" x="{at:.1}" y="{:.0}" text-anchor="middle">{}</text>"#,
-                    height + 18.0,
-                    escape(&say(ns)),
-                );
+    /// Stacked series from the top down, so that the lower ones cover what they must; then the others.
+    fn drawn(&self, x: &impl Fn(u64) -> f64, y: &impl Fn(f64) -> f64) -> String {
+        let mut reached: BTreeMap<u64, f64> = BTreeMap::new();
+        let (mut stacked, mut others) = (Vec::new(), String::new());
+        for series in &self.series {
+            let own = series.points.iter();
+            match series.draw {
+                Draw::Stack => {
+                    let heights = own.map(|(ns, value)| {
+                        let height = reached.entry(*ns).or_default();
+                        *height += value;
+                        *height
+                    });
+                    stacked.push(path(series, heights.collect(), x, y));
+                }
+                Draw::Below => others += &path(series, own.map(|p| -p.1).collect(), x, y),
+                Draw::Line => others += &path(series, own.map(|p| p.1).collect(), x, y),
             }
         }
+        stacked.into_iter().rev().collect::<String>() + &others
     }
-    for (i, spread) in list.iter().enumerate() {
-        let y = up + i as f64 * row + row / 2.0;
-        let _ = write!(
-            svg,
-            r#"<text class="name" x="{:.0}" y="{:.1}" text-anchor="end">{}</text>"#,
-            left - 12.0,
-            y + 4.0,
-            escape(&spread.name)
-        );
-        match spread.range {
-            Some((a, b)) => {
-                let _ = write!(
-                    svg,
-                    r#"<line class="whisker {0}" x1="{1:.1}" x2="{2:.1}" y1="{3:.1}" y2="{3:.1}"><title>{4} to {5}</title></line>"#,
-                    spread.class,
-                    x(a),
-                    x(b).max(x(a) + 1.0),
-                    y,
-                    escape(&say(a)),
-                    escape(&say(b)),
-                );
-            }
-            None => {
-                let _ =
-                    write!(svg, r#"<text class="note" x="{:.0}" y="{:.1}">{}</text>"#, left + 4.0, y + 4.0, escape(&spread.note));
-            }
-        }
-        for (j, (label, ns)) in spread.points.iter().enumerate() {
-            let (at, text) = (x(*ns), format!("{label} {}", say(*ns)));
-            let radius = if j == 0 { 6 } else { 4 };
-            let _ = write!(svg, r#"<circle class="dot {}" cx="{at:.1}" cy="{y:.1}" r="{radius}"/>"#, spread.class);
-            let _ = write!(
-                svg,
-                r#"<text class="value" x="{at:.1}" y="{:.1}" text-anchor="middle">{}</text>"#,
-                y - 10.0,
-                escape(&text)
-            );
+}
+
+/// A series at these heights; where it neither rises nor falls only the ends of the stretch are kept.
+fn path(series: &Series, heights: Vec<f64>, x: &impl Fn(u64) -> f64, y: &impl Fn(f64) -> f64) -> String {
+    let at = |i: usize| (format!("{:.1}", y(heights[i])), trimmed(series.points[i].1));
+    let all: Vec<_> = (0..heights.len()).map(at).collect();
+    let (mut d, mut values) = (String::new(), String::new());
+    let mut ends: Option<(f64, f64)> = None;
+    for (i, point) in all.iter().enumerate() {
+        let flat = i > 0 && i + 1 < all.len() && all[i - 1] == *point && all[i + 1] == *point;
+        if !flat {
+            let across = x(series.points[i].0);
+            let _ = write!(d, "{}{across:.1} {}", if ends.is_none() { 'M' } else { 'L' }, point.0);
+            let _ = write!(values, "{}{}", if ends.is_none() { "" } else { " " }, point.1);
+            ends = Some((ends.map_or(across, |e| e.0), across));
         }
     }
-    svg.push_str("</svg>");
-    svg
+    let Some((first, last)) = ends else { return String::new() };
+    let (class, name, zero) = (&series.class, escape(&series.name), y(0.0));
+    let area = match series.draw {
+        Draw::Line => String::new(),
+        _ => format!(
+            r#"<path class="area {class}" d="{d}L{last:.1} {zero:.1}L{first:.1} {zero:.1}Z"><title>{name}</title></path>"#
+        ),
+    };
+    format!(r#"{area}<path class="line {class}" d="{d}" data-n="{name}" data-v="{values}"><title>{name}</title></path>"#)
+}
+
+fn mark(moment: &Moment, at: f64, up: f64, base: f64) -> String {
+    let shape = match moment.class {
+        "kill" => format!(
+            r#"<line x1="{at:.1}" x2="{at:.1}" y1="{up}" y2="{base:.1}"/><path d="M{:.1} {:.1}l8 8m0 -8l-8 8"/>"#,
+            at - 4.0,
+            up + 2.0
+        ),
+        "start" => format!(r#"<path d="M{:.1} {:.1}l7 4l-7 4z"/>"#, at, up + 1.0),
+        "ready" => format!(r#"<circle cx="{at:.1}" cy="{:.1}" r="3.5"/>"#, up + 5.0),
+        _ => format!(r#"<path d="M{:.1} {:.1}h7v7h-7z"/>"#, at - 3.5, up + 1.5),
+    };
+    format!(
+        r#"<g class="moment {}" data-at="{}">{shape}<title>{}</title></g>"#,
+        moment.class,
+        moment.at_ns,
+        escape(&moment.label)
+    )
 }
 
 /// Round values from 0 to the top, about so many.
@@ -275,6 +269,7 @@ pub fn binary_top(value: f64) -> f64 {
     [1.0, 1.25, 1.5, 1.75, 2.0].iter().map(|f| f * power).find(|t| *t >= value).unwrap_or(value)
 }
 
+/// At most three digits behind the point.
 fn trimmed(number: f64) -> String {
     let text = format!("{number:.3}");
     text.trim_end_matches('0').trim_end_matches('.').to_owned()
@@ -290,6 +285,23 @@ pub fn escape(text: &str) -> String {
 mod tests {
     use super::*;
 
+    fn chart<'a>(series: Vec<Series>, moments: &'a [Moment], phases: &'a [(String, u64, u64)]) -> Chart<'a> {
+        let scale = Scale { name: "count", say: |v| v.to_string(), binary: false };
+        Chart {
+            title: "a<b>\"".into(),
+            series,
+            levels: vec![],
+            moments,
+            phases,
+            end_ns: 10,
+            top: 10.0,
+            below: 10.0,
+            height: 200.0,
+            scale,
+            axis: true,
+        }
+    }
+
     #[test]
     fn ticks_are_round_and_reach_the_top() {
         assert_eq!(ticks(10.0, 5), [0.0, 2.0, 4.0, 6.0, 8.0, 10.0]);
@@ -302,20 +314,31 @@ mod tests {
 
     #[test]
     fn names_from_a_lab_cannot_break_the_drawing() {
-        let chart = Chart {
-            title: "a<b>\"".into(),
-            series: vec![],
-            levels: vec![],
-            moments: vec![Moment { label: "<script>".into(), at_ns: 1 }],
-            phases: &[("<p>".into(), 0, 10)],
-            end_ns: 10,
-            top: 1.0,
-            height: 100.0,
-            say: |v| v.to_string(),
-            binary: false,
-            axis: true,
-        };
-        let svg = chart.svg();
+        let moments = [Moment { label: "<script>".into(), at_ns: 1, class: "kill" }];
+        let series =
+            Series { name: "\"><script>".into(), class: "swap".into(), points: vec![(1, 2.0), (3, 4.0)], draw: Draw::Below };
+        let svg = chart(vec![series], &moments, &[("<p>".into(), 0, 10)]).svg();
         assert!(!svg.contains("<script>") && !svg.contains("<p>") && svg.contains("&lt;script&gt;"));
+    }
+
+    #[test]
+    fn areas_stack_up_and_hang_down_and_the_cursor_reads_their_own_values() {
+        let series = |name: &str, draw, values: &[f64]| Series {
+            name: name.into(),
+            class: String::new(),
+            points: values.iter().enumerate().map(|(i, v)| (i as u64, *v)).collect(),
+            draw,
+        };
+        let list = vec![
+            series("anon", Draw::Stack, &[2.0, 2.0, 2.0, 4.0]),
+            series("file", Draw::Stack, &[1.0, 1.0, 1.0, 1.0]),
+            series("swap", Draw::Below, &[0.0, 0.0, 0.0, 5.0]),
+        ];
+        let svg = chart(list, &[], &[]).svg();
+        // 10 values are 100 units high; zero lies at 118.
+        assert!(svg.contains(r#"d="M72.0 98.0L247.2 98.0L334.8 78.0" data-n="anon" data-v="2 2 4""#), "{svg}");
+        assert!(svg.contains(r#"d="M72.0 88.0L247.2 88.0L334.8 68.0" data-n="file" data-v="1 1 1""#), "{svg}");
+        assert!(svg.contains(r#"L334.8 168.0" data-n="swap" data-v="0 0 5""#), "{svg}");
+        assert!(svg.find("data-n=\"file\"") < svg.find("data-n=\"anon\""), "the lower area covers the upper one");
     }
 }

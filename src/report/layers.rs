@@ -2,11 +2,10 @@
 //! in kernel swap is drawn with the pods' memory, on the same time axis.
 
 use super::Subject;
-use super::chart::{Chart, Series};
-use super::figures::{Figure, class, end, index, kills, phases};
-use crate::lab::Unit;
+use super::chart::{Chart, Draw, Series};
+use super::events::marks;
+use super::figures::{COUNT, Figure, class, end, index, phases};
 use crate::record::Report;
-use crate::study::say;
 use std::collections::BTreeMap;
 
 const DEVICE: &str = "kv_blocks_used";
@@ -17,41 +16,42 @@ const HOST: &str = "host_kv_blocks_used";
 pub fn layers(subject: &Subject<'_>) -> Vec<Figure> {
     let arms = subject.reports.iter().filter_map(|(name, reports)| {
         let arm = subject.result.arms.iter().find(|arm| arm.name == *name)?;
-        Some((arm, blocks(reports, &[DEVICE]), blocks(reports, &[DEVICE, HOST])))
+        Some((arm, blocks(reports, &[DEVICE]), blocks(reports, &[HOST])))
     });
     let arms: Vec<_> = arms.filter(|(_, device, _)| !device.is_empty()).collect();
     let most = |points: &[(u64, f64)]| points.iter().map(|p| p.1).fold(0.0, f64::max);
-    if arms.iter().all(|(_, device, both)| device == both) {
+    if arms.iter().all(|(_, _, host)| most(host) == 0.0) {
         return Vec::new();
     }
-    let top = arms.iter().map(|(_, _, both)| most(both)).fold(0.0, f64::max) * 1.08;
+    let both = |device: &[(u64, f64)], host: &[(u64, f64)]| most(device) + most(host);
+    let top = arms.iter().map(|(_, device, host)| both(device, host)).fold(0.0, f64::max) * 1.08;
     let last = arms.len() - 1;
     arms.into_iter()
         .enumerate()
-        .map(|(i, (arm, device, both))| {
+        .map(|(i, (arm, device, host))| {
             let own = class(index(subject, &arm.name));
             let pool = Series {
                 name: "in the pool on the host, on top of the device".into(),
                 class: "swap".into(),
-                points: both,
-                filled: true,
+                points: host,
+                draw: Draw::Stack,
             };
-            let device = Series { name: "in the device".into(), class: own.clone(), points: device, filled: true };
+            let device = Series { name: "in the device".into(), class: own.clone(), points: device, draw: Draw::Stack };
             let phases = phases(arm);
             let chart = Chart {
                 title: format!("Cache blocks of arm {} over time, in the device and in the pool on the host", arm.name),
-                series: vec![pool, device],
+                series: vec![device, pool],
                 levels: vec![],
-                moments: kills(arm),
+                moments: &marks(subject, arm),
                 phases: &phases,
                 end_ns: end(subject),
                 top,
+                below: 0.0,
                 height: 90.0,
-                say: |blocks| say(blocks, Unit::Count),
-                binary: false,
+                scale: COUNT,
                 axis: i == last,
             };
-            Figure { title: arm.name.clone(), class: own, svg: chart.svg() }
+            Figure { title: arm.name.clone(), class: own, svg: chart.svg(), note: String::new() }
         })
         .collect()
 }
@@ -84,6 +84,6 @@ mod tests {
             report(4, "a", "report kv_blocks_used=1 host_kv_blocks_used=5"),
         ];
         assert_eq!(blocks(&reports, &[DEVICE]), [(1, 3.0), (2, 7.0), (4, 5.0)]);
-        assert_eq!(blocks(&reports, &[DEVICE, HOST]), [(1, 4.0), (2, 8.0), (4, 10.0)]);
+        assert_eq!(blocks(&reports, &[HOST]), [(1, 1.0), (2, 1.0), (4, 5.0)]);
     }
 }

@@ -3,23 +3,28 @@
 mod alerts;
 mod chart;
 mod decision;
+mod events;
 mod figures;
 mod framework;
 mod headline;
 mod layers;
-mod ledger;
+mod memory;
 mod page;
+mod plain;
 mod prometheus;
+mod spread;
 mod terminal;
+mod tree;
 mod words;
 
 pub use framework::{FrameworkRun, framework_html, headline as framework_headline};
 pub use page::html;
+pub use plain::plain;
 pub use prometheus::{rules, unit_test};
 pub use terminal::terminal;
 
 use crate::lab::Lab;
-use crate::record::{LedgerSnapshot, NodeRecord, Plan, Report};
+use crate::record::{Event, LedgerSnapshot, NodeRecord, Plan, Report};
 use crate::study::{Curves, LabResult};
 
 /// All that a page shows.
@@ -37,6 +42,8 @@ pub struct Subject<'a> {
     pub plans: &'a [(String, Plan)],
     /// Snapshots by arm.
     pub ledgers: &'a [(String, Vec<LedgerSnapshot>)],
+    /// Events by arm.
+    pub events: &'a [(String, Vec<Event>)],
     /// What workloads reported of themselves, by arm.
     pub reports: &'a [(String, Vec<Report>)],
 }

@@ -3,11 +3,14 @@
 use super::Subject;
 use super::alerts::{AlertRow, Reading, readings, rows};
 use super::decision::{badge, section};
-use super::figures::{Figure, class, latencies, memory, overlays};
+use super::events::{EventList, lists};
+use super::figures::{Figure, class, latencies, overlays};
 use super::headline::headline;
 use super::layers::layers;
-use super::ledger::{Ledger, ledgers};
+use super::memory::{ByPod, by_pod, memory};
+use super::plain::plain;
 use super::terminal::standing;
+use super::tree::{ArmTrees, trees};
 use super::words::{Column, columns};
 use crate::lab::{Unit, one_line};
 use crate::study::{ExpectationResult, Holds, Standing, say};
@@ -25,10 +28,12 @@ struct Page<'a> {
     arms: Vec<ArmHead>,
     columns: Vec<Column>,
     memory: Vec<Figure>,
+    by_pod: Vec<ByPod>,
+    events: Vec<EventList>,
     layers: Vec<Figure>,
     overlays: Vec<Figure>,
     latencies: Option<Figure>,
-    ledgers: Vec<Ledger>,
+    trees: Vec<ArmTrees>,
     alerts: Vec<AlertRow>,
     readings: Vec<Reading>,
     alert_time: String,
@@ -79,7 +84,7 @@ pub fn html(subject: &Subject<'_>) -> Result<String, askama::Error> {
     let mut kernels: Vec<_> = result.arms.iter().map(|a| a.kernel.as_str()).collect();
     kernels.dedup();
     let busy: u64 = result.arms.iter().map(|a| a.busy_ns).sum();
-    Page {
+    let page = Page {
         question: one_line(&lab.question),
         headline: headline(lab, result),
         badge: badge(result.conclusion),
@@ -88,10 +93,12 @@ pub fn html(subject: &Subject<'_>) -> Result<String, askama::Error> {
         arms: arms.collect(),
         columns: columns(lab, result),
         memory: memory(subject),
+        by_pod: by_pod(subject),
+        events: lists(subject),
         layers: layers(subject),
         overlays: overlays(subject),
         latencies: latencies(subject),
-        ledgers: ledgers(subject),
+        trees: trees(subject),
         alerts: rows(lab, result),
         readings: readings(lab),
         alert_time: lab.alerts.as_ref().map(|a| one_line(&a.how)).unwrap_or_default(),
@@ -103,8 +110,8 @@ pub fn html(subject: &Subject<'_>) -> Result<String, askama::Error> {
         source: one_line(&lab.source.name),
         kernels: kernels.join(", "),
         subject,
-    }
-    .render()
+    };
+    Ok(plain(&page.render()?))
 }
 
 impl ExpectationResult {
