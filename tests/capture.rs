@@ -369,3 +369,63 @@ fn a_captured_node_is_planned_under_another_version_and_configuration() {
     assert!(place("throttle") < place("unprotect"), "the more dangerous first: {text}");
     assert!(text.contains("keep these values"), "{text}");
 }
+
+#[test]
+fn a_capture_becomes_a_lab_that_show_accepts_and_names_go_for_good() {
+    let life = life("1.37.2-limited-entitlement.json");
+    for naming in NAMINGS {
+        let tree = Tree::of(&life, 0, naming);
+        tree.capture(0);
+        let lab = |name: &str, further: &[&str]| {
+            let out = tree.folder.path().join(name).to_str().expect("UTF-8").to_owned();
+            let capture = tree.out();
+            let mut arguments = vec!["lab", "from-capture", &capture, "--out", &out];
+            arguments.extend(further);
+            expect(0, &mut highwater(&arguments));
+            expect(0, &mut highwater(&["show", &out]));
+            let read = |file: &str| std::fs::read_to_string(Path::new(&out).join(file)).expect("it is there");
+            ["lab.yaml", "kubelet.yaml", "pods/pods.yaml"].map(read).join("\n")
+        };
+        let plain = lab("plain", &[]);
+        for text in ["node-a", "burstable", "companions", "517513216", "--make=4096", "factor: 4.0"] {
+            assert!(plain.contains(text), "{naming:?}: {text}: {plain}");
+        }
+        let (one, other) = (lab("one", &["--anonymise", "--scale", "2"]), lab("other", &["--anonymise", "--scale", "2"]));
+        for text in ["node-a", "name: burstable", "companions", "sidecar"] {
+            assert!(!one.contains(text), "{naming:?}: {text}: {one}");
+        }
+        assert_eq!(one.lines().count(), other.lines().count());
+        assert_ne!(one, other, "the salt is not kept");
+    }
+}
+
+/// The rehearsal's plan is the captured node's, each amount divided by the scale, as long as everything is a multiple of it.
+#[test]
+fn the_control_ledger_of_the_rehearsal_is_the_captured_one_scaled() {
+    let tree = Tree::of(&life("1.37.2-memory-qos-file-reader-tiered.json"), 0, Naming::ContainerdSystemd);
+    tree.capture(0);
+    let (out, capture) = (tree.folder.path().join("lab"), tree.out());
+    let out = out.to_str().expect("UTF-8");
+    expect(0, &mut highwater(&["lab", "from-capture", &capture, "--out", out, "--scale", "2"]));
+    let (pods, kubelet) = (format!("{out}/pods"), format!("{out}/kubelet.yaml"));
+    let memory = (1_014_665_216 / 2).to_string();
+    let arguments = ["plan", &pods, "--kubelet", &kubelet, "--memory", &memory, "--cpus", "2", "--json"];
+    let plan: Value = serde_json::from_slice(&expect(0, &mut highwater(&arguments)).stdout).expect("JSON");
+    let ledger: Value =
+        serde_json::from_str(&std::fs::read_to_string(Path::new(&capture).join("ledger.json")).expect("it is there"))
+            .expect("JSON");
+    let mut compared = 0;
+    for entry in ledger["entries"].as_array().expect("a list") {
+        let planned = plan["cgroups"].as_array().expect("a list").iter().find(|c| c["role"] == entry["role"]).expect("planned");
+        for file in ["memory.min", "memory.low", "memory.max"] {
+            let bytes = |text: &str| text.parse::<u64>().ok();
+            let captured = entry["files"][file]["text"].as_str().and_then(bytes).filter(|bytes| *bytes > 0);
+            let value = planned["files"].as_array().expect("a list").iter().rfind(|f| f["file"] == file);
+            let value = value.and_then(|f| bytes(f["value"].as_str()?)).filter(|bytes| *bytes > 0);
+            // The kubelet's numbers are floored to pages by the kernel; the plan's are not yet.
+            assert_eq!(value.map(|v| v / 4096 * 4096), captured.map(|b| b / 2 / 4096 * 4096), "{} {file}", entry["role"]);
+            compared += usize::from(captured.is_some());
+        }
+    }
+    assert!(compared >= 8, "{compared} values are not the kernel's default");
+}

@@ -11,6 +11,7 @@ mod exit;
 mod fidelity;
 mod image;
 mod input;
+mod lab;
 mod list;
 mod plan;
 mod report;
@@ -60,6 +61,9 @@ enum Command {
     },
     /// Capture a node: its facts, its pods' control files and what they use. Reads only.
     Capture(capture::Args),
+    /// Make a lab from a capture.
+    #[command(subcommand)]
+    Lab(lab::Command),
     /// Say whether a snapshot's control files are what the kubelet writes, file by file: fulfilled, drifted, or no evidence.
     Verify(Box<verify::Args>),
     /// Compare two runs: controls exactly, outcomes as far as their substrates allow.
@@ -146,6 +150,7 @@ fn run(cli: Cli) -> anyhow::Result<Exit> {
         Command::Sweep(arguments) => sweep::run(arguments, json),
         Command::Snapshot { run } => snapshot::run(&run, json),
         Command::Capture(args) => capture::run(&args, json),
+        Command::Lab(command) => lab::run(&command, json),
         Command::Verify(args) => verify::run(&args, json),
         Command::Diff { first, second, anyway } => diff::run(&first, &second, anyway, json),
         Command::Rollback(args) => rollback::run(&args, json),

@@ -1,7 +1,12 @@
-//! The allocator: anonymous memory of a size, filled, then held and touched in a pattern, or grown step by step.
+//! The allocator: anonymous memory of a size, filled, then held and touched in a pattern, or grown step by step; beside it, when asked for,
+//! memory that is never touched again and a file in the page cache, so that one process has the shape of a captured one.
 
+use super::files;
 use super::memory::{Block, LINE, seed, split_mix};
 use super::{Args, ArgsError, WorkloadError, signals, system};
+use std::fs::File;
+use std::os::unix::fs::FileExt;
+use std::path::PathBuf;
 use std::thread::sleep;
 use std::time::{Duration, Instant};
 
@@ -29,11 +34,15 @@ pub struct Settings {
     hold: Option<Duration>,
     then_exit: i32,
     delay: Duration,
+    cold: usize,
+    file: Option<PathBuf>,
+    make: Option<usize>,
 }
 
 impl Settings {
     /// `--size` `--pattern=hot|cold|random` `--rate` (bytes a second to touch) `--step --every` (grow instead of filling at once)
-    /// `--window` (footprint cap: the same work in a part of the memory) `--fill=random|zero` `--delay` `--hold` `--exit`.
+    /// `--window` (footprint cap: the same work in a part of the memory) `--fill=random|zero` `--delay` `--hold` `--exit`
+    /// `--cold` (filled first and never touched again) `--file --make` (read once before the rest, so that it is page cache).
     pub(super) fn parse(mut args: Args) -> Result<Settings, ArgsError> {
         let size = args.required_size("size")?;
         let pattern = match args.word("pattern", &["hot", "cold", "random"])? {
@@ -52,6 +61,9 @@ impl Settings {
             hold: args.duration("hold")?,
             then_exit: i32::try_from(args.number("exit", 0)?.unwrap_or(0) & 0xff).unwrap_or(0),
             delay: args.duration("delay")?.unwrap_or(Duration::ZERO),
+            cold: args.size("cold")?.unwrap_or(0),
+            file: args.text("file")?.map(PathBuf::from),
+            make: args.size("make")?,
         };
         args.finish()?;
         Ok(settings)
@@ -68,6 +80,15 @@ pub fn run(settings: &Settings) -> Result<(), WorkloadError> {
     let window = settings.window.min(settings.size);
     let mut block = Block::anonymous(window).map_err(system(format!("map {window} bytes")))?;
     let mut state = seed();
+    let _file = settings.file.as_ref().map(|path| cached(path, settings.make)).transpose()?;
+    let _cold = match settings.cold {
+        0 => None,
+        bytes => {
+            let mut cold = Block::anonymous(bytes).map_err(system(format!("map {bytes} bytes")))?;
+            fill(&mut cold, 0, bytes, settings.zero, &mut state);
+            Some(cold)
+        }
+    };
     let begin = Instant::now();
     let mut filled = 0;
     let mut touched_until = begin;
@@ -104,6 +125,19 @@ pub fn run(settings: &Settings) -> Result<(), WorkloadError> {
         touched_until = now;
         touch(&block, filled.min(window), owed as usize, settings.pattern, &mut at, &mut state);
         sleep(SLICE.saturating_sub(now.elapsed()));
+    }
+}
+
+/// Reads a file once and keeps it open.
+fn cached(path: &std::path::Path, make: Option<usize>) -> Result<File, WorkloadError> {
+    let file = files::open(path, make, seed())?;
+    let mut piece = vec![0; 128 << 10];
+    let mut at = 0;
+    loop {
+        match file.read_at(&mut piece, at).map_err(system(format!("read {}", path.display())))? {
+            0 => return Ok(file),
+            read => at += read as u64,
+        }
     }
 }
 

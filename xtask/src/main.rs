@@ -1,6 +1,7 @@
 //! Tasks of the repository, run as `cargo xtask TASK`. One variant of [`Task`], one file in this folder.
 
 mod bench;
+mod bench_capture;
 mod bench_plan;
 mod build;
 mod check;
@@ -42,9 +43,15 @@ enum Task {
         #[arg(default_value_t = 10_000)]
         nodes: usize,
     },
+    /// Measure a capture and its verification on a node of many containers.
+    BenchCapture {
+        /// Containers.
+        #[arg(default_value_t = 10_000)]
+        containers: usize,
+    },
     /// Write the JSON Schema of lab.yaml.
     Schema,
-    /// Fuzz a target of tests/fuzz: quantity, pod, kubelet_configuration, safetensors or usage_samples.
+    /// Fuzz a target of tests/fuzz: quantity, pod, kubelet_configuration, safetensors, usage_samples or capture.
     Fuzz {
         /// The target.
         target: String,
@@ -72,6 +79,7 @@ fn main() -> anyhow::Result<()> {
         Task::Bench => bench::run(&sh),
         Task::Check => check::run(&sh),
         Task::BenchPlan { nodes } => bench_plan::run(&sh, nodes),
+        Task::BenchCapture { containers } => bench_capture::run(&sh, containers),
         Task::Schema => schema::run(&sh.current_dir()),
         Task::Fuzz { target, seconds } => fuzz::run(&sh, &target, seconds),
         Task::Vectors { files } => vectors::run(&files),

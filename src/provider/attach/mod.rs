@@ -6,6 +6,7 @@ mod mounts;
 mod place;
 mod pods;
 mod processes;
+mod rehearsal;
 mod root;
 mod usage;
 
@@ -13,6 +14,7 @@ pub use directory::{Captured, DirectoryError};
 pub use mounts::{Mounted, mounted, of_table};
 pub use place::{InPod, Place, Runtime, place};
 pub use pods::{Listed, ListedNode, ListedPod, qualify, read as read_pods};
+pub use rehearsal::{Likeness, rehearsal};
 pub use root::{Root, RootError};
 
 use crate::ledger::{CONTROLS, parent};
