@@ -6,7 +6,7 @@ mod seeds;
 
 use super::{Exit, KernelArguments, input, print, print_json, studied};
 use crate::kubelet::Version;
-use crate::lab::{Arm, Lab};
+use crate::lab::{self, Arm, Lab};
 use crate::plan;
 use crate::provider::cache::{Cache, cache_dir, hex};
 use crate::provider::lease::{Lease, state_dir};
@@ -145,7 +145,9 @@ fn plans(arms: &[&Arm]) -> anyhow::Result<Vec<(String, Plan)>> {
     let (mut plans, mut refusals) = (Vec::new(), Vec::new());
     for arm in arms {
         let version: Version = arm.node.kubernetes.parse().map_err(|e| Exit::BadInput.because(e))?;
-        match plan::plan(version, &arm.kubelet, &arm.facts(), &arm.pods) {
+        // A service of the node is none of the kubelet's business.
+        let pods: Vec<_> = arm.pods.iter().filter(|pod| lab::slice(pod).is_none()).cloned().collect();
+        match plan::plan(version, &arm.kubelet, &arm.facts(), &pods) {
             Ok(plan) => plans.push((arm.name.clone(), plan)),
             Err(reasons) => refusals.extend(reasons.into_iter().map(|r| format!("arm {}: {}", arm.name, r.message))),
         }

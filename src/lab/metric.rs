@@ -158,6 +158,9 @@ metrics! {
     SwapEnd "swapEnd" Bytes Memory;
     /// Most memory used, swap apart.
     MemoryPeak "memoryPeak" Bytes Memory;
+    /// Working set at the end as the kubelet computes it, memory used less inactive_file. The node's is that of all pods, which the
+    /// eviction signal allocatableMemory.available is taken from.
+    WorkingSet "workingSet" Bytes Memory;
     /// Share of the phase in which some task waited for memory.
     PressureSome "pressure.some" Percent Memory;
     /// Share of the phase in which all tasks waited for memory.

@@ -27,7 +27,7 @@ pub use file::{ArmFile, Budget, Claim, Entitlement, LabFile, Scale, SourceFile};
 pub use metric::{MetricName, Quantile, Unit};
 pub use node::{Device, Kernel, NodeShape, Profile, Switch, Thp};
 pub use phase::{Arrivals, Ends, Load, Phase, Slo, SloPreset, Tokens};
-pub use pod::{HONOURED, Honour};
+pub use pod::{HONOURED, Honour, slice};
 pub use resolve::{Arm, Lab, differences, load};
 pub use sweep::{Sweep, swept};
 pub use value::{Amount, Bytes, Span, one_line};

@@ -2,7 +2,18 @@
 //!
 //! Any other field that could change the result is an error and not ignored: a lab that says something must mean it.
 
+use crate::kubelet::Pod;
 use crate::yaml::{Kind, Node, Path, Problems};
+
+/// The annotation that makes a Pod stand for a service of the node: systemd starts it in the slice that the value names, and no kubelet
+/// sees it.
+pub const SLICE: &str = "highwater/slice";
+
+/// The slice a service of the node runs in; none for a pod.
+#[must_use]
+pub fn slice(pod: &Pod) -> Option<&str> {
+    pod.metadata.annotations.get(SLICE).map(String::as_str)
+}
 
 /// What the simulator does with a field.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -86,6 +97,7 @@ const KUBELET: &[&str] = &[
     "cgroupsPerQOS",
     "kubeReserved.*",
     "systemReserved.*",
+    "systemReservedCgroup",
     "enforceNodeAllocatable[]",
     "evictionHard.*",
     "mergeDefaultEvictionSettings",

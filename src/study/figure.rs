@@ -41,6 +41,10 @@ pub fn figure(arm: &ArmResult, metric: &MetricRef) -> Figure {
                 None => Figure::Absent("no such request was sent".to_owned()),
             }
         }
+        WorkingSet => match phase.cgroup(&Some(role(metric)).filter(|role| *role != Role::Node).unwrap_or(Role::Kubepods)) {
+            Some(cgroup) => working_set(cgroup),
+            None => Figure::Absent(format!("{} was not sampled", role(metric))),
+        },
         _ => match phase.cgroup(&role(metric)) {
             Some(cgroup) => memory(cgroup, phase, metric.name, total_swap(arm)),
             None => Figure::Absent(format!("{} was not sampled", role(metric))),
@@ -155,6 +159,12 @@ fn requests(load: &LoadResult, phase: &PhaseResult, name: MetricName) -> Figure 
         TpotP50 | TpotP90 | TpotP99 => percentile(&load.tpot),
         _ => percentile(&load.latency),
     }
+}
+
+/// Never below 0, since the two are not read at one moment (`setMemoryStats` of cAdvisor).
+fn working_set(cgroup: &CgroupResult) -> Figure {
+    let last = |metric| cgroup.last.get(&metric).copied().unwrap_or(0);
+    Figure::Number(last(Metric::MemoryCurrent).saturating_sub(last(Metric::StatInactiveFile)) as f64)
 }
 
 /// Swap that was free when the script began.

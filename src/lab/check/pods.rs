@@ -1,5 +1,6 @@
 //! Pods that contradict themselves or do not fit the node.
 
+use super::super::pod::SLICE;
 use super::super::resolve::ArmTree;
 use super::{BAD_NAME, dns_label, unique};
 use crate::kubelet::{Container, Pod, Port, Probe};
@@ -18,6 +19,16 @@ pub(super) fn check(key: &str, pod: &Pod, arm: &ArmTree, tree: &Node, problems: 
     }
     if pod.spec.termination_grace_period_seconds.is_some_and(|s| s < 0) {
         problems.push(tree.blame(format!("{base}.spec.terminationGracePeriodSeconds"), "must not be negative"));
+    }
+    if let Some(slice) = crate::lab::slice(pod) {
+        let path = format!("{base}.metadata.annotations");
+        if slice.strip_suffix(".slice").is_none_or(|name| !dns_label(name) || name.starts_with("kubepods")) {
+            problems.push(tree.blame(path, format!("{SLICE} must name a slice beside kubepods, for example system.slice")));
+        }
+        let resources = pod.containers().any(|c| !c.resources.requests.is_empty() || !c.resources.limits.is_empty());
+        if resources || !pod.spec.init_containers.is_empty() {
+            problems.push(tree.blame(format!("{base}.spec"), "a service of the node has no resources and no initContainers"));
+        }
     }
     if pod.spec.containers.is_empty() {
         problems.push(tree.blame(format!("{base}.spec"), "a pod needs at least one container"));
@@ -132,5 +143,21 @@ pub(super) fn check_sum(arm: &ArmTree, tree: &Node, problems: &mut Problems) {
         let message =
             format!("the pods request {sum} bytes together, more than the node's {}: they would not be scheduled", node.memory);
         problems.push(tree.blame("node.memory", message));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::lab::{LabFiles, load};
+
+    #[test]
+    fn a_service_of_the_node_has_a_slice_and_no_resources() {
+        let good = include_str!("../../../fixtures/labs/good.yaml");
+        let bad = good.replacen("metadata: {name: p}", "metadata: {name: p, annotations: {highwater/slice: kubepods}}", 1);
+        assert_ne!(good, bad);
+        let problems = load(&LabFiles { name: "bad".to_owned(), files: vec![("bad.yaml".to_owned(), bad)] }).unwrap_err();
+        let told = problems.to_string();
+        assert!(told.contains("must name a slice beside kubepods"), "{told}");
+        assert!(told.contains("has no resources and no initContainers"), "{told}");
     }
 }

@@ -9,6 +9,7 @@ use crate::record::{
     PhaseOrder, Plan, PlannedCgroup, PodOrder, ProbeKind, RestartPolicy, Role, SCHEMA, Sampling, Setting, SwapOn, Volume,
 };
 use sha2::{Digest, Sha256};
+use std::collections::BTreeSet;
 
 /// Why an arm cannot become an order.
 #[derive(Debug, thiserror::Error)]
@@ -100,7 +101,7 @@ pub fn order(lab: &Lab, arm: &Arm, plan: &Plan) -> Result<Order, OrderError> {
         settings: settings(&arm.node.kernel),
         swap: arm.node.swap.iter().map(|d| SwapOn { device: d.name.clone(), priority: None }).collect(),
         cgroup_driver: plan.cgroup_driver,
-        cgroups: plan.cgroups.iter().filter(above).map(cgroup).collect(),
+        cgroups: plan.cgroups.iter().filter(above).map(cgroup).chain(slices(arm, plan)).collect(),
         pods: arm.pods.iter().map(|pod| pod_order(pod, plan)).collect::<Result<_, _>>()?,
         phases: arm.phases.iter().map(|phase| phase_order(lab, phase)).collect::<Result<_, _>>()?,
         sampling: Sampling { interval_ns: lab.sample_every.0, stat_interval_ns: lab.sample_every.0.max(1_000_000_000) },
@@ -133,23 +134,38 @@ fn writes(planned: &PlannedCgroup) -> Vec<ControlWrite> {
     planned.files.iter().map(|f| ControlWrite { file: f.file.clone(), value: f.value.clone() }).collect()
 }
 
+/// The slices of the node's services that the kubelet has nothing to write to.
+fn slices(arm: &Arm, plan: &Plan) -> Vec<CgroupOrder> {
+    let names: BTreeSet<_> = arm.pods.iter().filter_map(lab::slice).collect();
+    let role = |name: &str| Role::System { name: name.to_owned() };
+    let others = names.into_iter().filter(|name| plan.cgroup(&role(name)).is_none());
+    others.map(|name| CgroupOrder { role: role(name), path: format!("/{name}"), writes: Vec::new() }).collect()
+}
+
 fn find(plan: &Plan, role: Role) -> Result<&PlannedCgroup, OrderError> {
     plan.cgroup(&role).ok_or(OrderError::Unplanned(role))
 }
 
 fn pod_order(pod: &Pod, plan: &Plan) -> Result<PodOrder, OrderError> {
     let name = pod.name().to_owned();
-    let own = find(plan, Role::Pod { pod: name.clone() })?;
-    let sandbox = find(plan, Role::Sandbox { pod: name.clone() })?;
+    let find = |role| match lab::slice(pod) {
+        // What systemd starts has the kernel's defaults.
+        Some(slice) => {
+            Ok(PlannedCgroup { role, path: format!("/{slice}/{name}.service"), files: Vec::new(), oom_score_adj: None })
+        }
+        None => find(plan, role).cloned(),
+    };
+    let own = find(Role::Pod { pod: name.clone() })?;
+    let sandbox = find(Role::Sandbox { pod: name.clone() })?;
     let container = |container: &Container, kind| {
-        let planned = find(plan, Role::Container { pod: name.clone(), container: container.name.clone() })?;
+        let planned = find(Role::Container { pod: name.clone(), container: container.name.clone() })?;
         Ok(ContainerOrder {
             name: container.name.clone(),
             kind,
             args: container.args.clone(),
             env: container.env.iter().map(|e| (e.name.clone(), e.value.clone())).collect(),
             mounts: container.volume_mounts.iter().map(|m| (m.name.clone(), m.mount_path.clone())).collect(),
-            writes: writes(planned),
+            writes: writes(&planned),
             oom_score_adj: planned.oom_score_adj.unwrap_or(0),
             readiness: container.readiness_probe.as_ref().map(|p| probe(p, container)),
             liveness: container.liveness_probe.as_ref().map(|p| probe(p, container)),
@@ -163,8 +179,8 @@ fn pod_order(pod: &Pod, plan: &Plan) -> Result<PodOrder, OrderError> {
     let main = pod.spec.containers.iter().map(|c| container(c, ContainerKind::Main));
     Ok(PodOrder {
         uid: pod.metadata.uid.clone(),
-        cgroup: cgroup(own),
-        sandbox_writes: writes(sandbox),
+        cgroup: cgroup(&own),
+        sandbox_writes: writes(&sandbox),
         sandbox_oom_score_adj: sandbox.oom_score_adj.unwrap_or(0),
         restart_policy: match pod.spec.restart_policy.as_deref() {
             Some("Never") => RestartPolicy::Never,
@@ -313,5 +329,23 @@ mod tests {
         assert_eq!(probe.kind, ProbeKind::Http { path: "/health".into(), port: 8000 });
         assert_eq!(order.phases[1].load[0].arrivals.len(), 20);
         assert!(order.cgroups.iter().any(|c| c.role == Role::Kubepods));
+    }
+
+    #[test]
+    fn a_service_of_the_node_is_started_in_its_slice_with_nothing_written() {
+        let lab = lab("memory-qos/daemon-activity");
+        for (name, written) in [("tiered", 0), ("enforced", 1)] {
+            let arm = lab.arm(name).unwrap();
+            let (services, pods): (Vec<Pod>, _) = arm.pods.iter().cloned().partition(|pod| lab::slice(pod).is_some());
+            assert_eq!(services.len(), 2);
+            let plan = plan_of(&Arm { pods, ..arm.clone() });
+            let order = order(&lab, arm, &plan).unwrap();
+            let service = order.pods.iter().find(|pod| pod.name == "logging").unwrap();
+            assert_eq!(service.cgroup.path, "/system.slice/logging.service");
+            assert!(service.cgroup.writes.is_empty() && service.containers[0].writes.is_empty());
+            let slice: Vec<_> = order.cgroups.iter().filter(|cgroup| cgroup.path == "/system.slice").collect();
+            assert_eq!(slice.len(), 1, "{name}: made once, by the kubelet's reservation or for the services");
+            assert_eq!(slice[0].writes.iter().filter(|write| write.file == "memory.max").count(), written, "{name}");
+        }
     }
 }
