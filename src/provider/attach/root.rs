@@ -94,7 +94,9 @@ impl Root {
     }
 
     fn at(&self, path: &str, flags: OFlags) -> Option<OwnedFd> {
-        openat2(&self.directory, path.trim_start_matches('/'), flags, Mode::empty(), ResolveFlags::IN_ROOT).ok()
+        let inside = path.trim_start_matches('/');
+        let inside = if inside.is_empty() { "." } else { inside };
+        openat2(&self.directory, inside, flags, Mode::empty(), ResolveFlags::IN_ROOT).ok()
     }
 }
 
