@@ -1,5 +1,6 @@
 //! `highwater run LAB`: plan, provision, drive, record, study, report.
 
+mod course;
 mod drive;
 mod progress;
 mod seeds;
@@ -148,7 +149,10 @@ fn plans(arms: &[&Arm]) -> anyhow::Result<Vec<(String, Plan)>> {
         // A service of the node is none of the kubelet's business.
         let pods: Vec<_> = arm.pods.iter().filter(|pod| lab::slice(pod).is_none()).cloned().collect();
         match plan::plan(version, &arm.kubelet, &arm.facts(), &pods) {
-            Ok(plan) => plans.push((arm.name.clone(), plan)),
+            Ok(plan) => match course::course(arm, &pods, version, plan) {
+                Ok(plan) => plans.push((arm.name.clone(), plan)),
+                Err(refused) => refusals.push(refused),
+            },
             Err(reasons) => refusals.extend(reasons.into_iter().map(|r| format!("arm {}: {}", arm.name, r.message))),
         }
     }

@@ -1,7 +1,7 @@
 //! `highwater show LAB`: what a lab asks, varies, does and expects.
 
 use super::{Exit, input, print, print_json};
-use crate::lab::{Claim, Ends, Expectation, Lab, Phase, one_line};
+use crate::lab::{Claim, Ends, Expectation, Lab, NodeStep, Phase, one_line};
 use crate::study;
 use std::fmt::Write;
 
@@ -63,6 +63,14 @@ fn phase(phase: &Phase) -> String {
     let mut parts = Vec::new();
     parts.extend(phase.stop.iter().map(|p| format!("stop {p}")));
     parts.extend(phase.start.iter().map(|p| format!("start {p}")));
+    parts.extend(phase.step.iter().map(|step| match step {
+        NodeStep::RestartKubelet(change) => {
+            let set = change.set.iter().map(|(field, value)| format!("{field} {value}"));
+            let unset = change.unset.iter().map(|field| format!("no {field}"));
+            format!("start the kubelet again with {}", set.chain(unset).collect::<Vec<_>>().join(" and "))
+        }
+        NodeStep::Resize(resize) => format!("resize {}/{} in place", resize.pod, resize.container),
+    }));
     parts.extend(phase.load.iter().map(|l| format!("load {} on {}", l.name, l.pod)));
     parts.push(match phase.ends {
         Ends::After(t) => format!("ends after {t}"),

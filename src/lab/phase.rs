@@ -1,6 +1,6 @@
 //! Phases: what starts and stops, the load, and when a phase ends.
 
-use super::Span;
+use super::{Bytes, Span};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -16,11 +16,52 @@ pub struct Phase {
     /// Pods to stop, before others start.
     #[serde(default)]
     pub stop: Vec<String>,
+    /// What is done to the running node before pods start.
+    #[serde(default)]
+    pub step: Option<NodeStep>,
     /// Requests to send.
     #[serde(default)]
     pub load: Vec<Load>,
     /// When it ends.
     pub ends: Ends,
+}
+
+/// What an administrator does to a node whose pods run. The files that follow are written at once, the update of the QoS cgroups too.
+#[derive(Debug, Clone, PartialEq, Deserialize, Serialize, JsonSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub enum NodeStep {
+    /// The kubelet starts again with another configuration.
+    RestartKubelet(ConfigChange),
+    /// A container's memory is resized in place.
+    Resize(ResizeStep),
+}
+
+/// What changes in a KubeletConfiguration.
+#[derive(Debug, Clone, PartialEq, Deserialize, Serialize, JsonSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct ConfigChange {
+    /// Fields and their new values; maps such as featureGates are merged.
+    #[serde(default)]
+    pub set: serde_json::Map<String, serde_json::Value>,
+    /// Fields to take out.
+    #[serde(default)]
+    pub unset: Vec<String>,
+}
+
+/// A container's new memory.
+#[derive(Debug, Clone, PartialEq, Deserialize, Serialize, JsonSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct ResizeStep {
+    /// The pod.
+    pub pod: String,
+    /// The container.
+    pub container: String,
+    /// Its new request; as before when absent.
+    #[serde(default)]
+    pub request: Option<Bytes>,
+    /// Its new limit; as before when absent.
+    #[serde(default)]
+    pub limit: Option<Bytes>,
 }
 
 /// When a phase ends.

@@ -74,6 +74,7 @@ pub(crate) mod fixture {
             allocatable: 1,
             cgroups: vec![PlannedCgroup { role, path: "/x/y/z".into(), files, oom_score_adj: None }],
             warnings: vec![],
+            stepped: Default::default(),
         }
     }
 

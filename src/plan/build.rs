@@ -92,6 +92,7 @@ impl Planning {
             allocatable: u64::try_from(self.node.status_allocatable).unwrap_or(0),
             cgroups: self.build().into_iter().map(|built| built.cgroup).collect(),
             warnings: self.traps().iter().map(Trap::to_string).collect(),
+            stepped: std::collections::BTreeMap::new(),
         }
     }
 

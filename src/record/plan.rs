@@ -2,6 +2,8 @@
 
 use super::{CgroupDriver, Role};
 use serde::{Deserialize, Serialize};
+use std::borrow::Cow;
+use std::collections::BTreeMap;
 
 /// Every file the kubelet and the runtime will write for a set of Pods on a node, in the order of creation.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -25,6 +27,9 @@ pub struct Plan {
     pub cgroups: Vec<PlannedCgroup>,
     /// What is legal but will surprise: one sentence each.
     pub warnings: Vec<String>,
+    /// By phase: what the cgroups must hold at its end, from the first phase on that changed the node while pods ran.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub stepped: BTreeMap<String, Vec<PlannedCgroup>>,
 }
 
 /// One cgroup of a plan.
@@ -42,6 +47,15 @@ pub struct PlannedCgroup {
 }
 
 impl Plan {
+    /// The plan as it stands at the end of a phase.
+    #[must_use]
+    pub fn at(&self, phase: &str) -> Cow<'_, Plan> {
+        match self.stepped.get(phase) {
+            Some(cgroups) => Cow::Owned(Plan { cgroups: cgroups.clone(), stepped: BTreeMap::new(), ..self.clone() }),
+            None => Cow::Borrowed(self),
+        }
+    }
+
     /// The cgroup of a role.
     #[must_use]
     pub fn cgroup(&self, role: &Role) -> Option<&PlannedCgroup> {

@@ -90,7 +90,7 @@ pub fn trees(subject: &Subject<'_>) -> Vec<ArmTrees> {
         let (mut trees, mut defects) = (Vec::<Tree>::new(), BTreeSet::new());
         for snapshot in snapshots {
             let phase = result.phase(Some(&snapshot.phase))?;
-            let mut tree = tree(plan, snapshot, phase, recursive, &mut defects);
+            let mut tree = tree(&plan.at(&snapshot.phase), snapshot, phase, recursive, &mut defects);
             match trees.last_mut() {
                 Some(before) if before.nodes == tree.nodes => {
                     tree.phases = format!("{}, {}", before.phases, tree.phases);

@@ -77,7 +77,7 @@ pub fn study_arm<E>(
         .zip(by_phase)
         .map(|(window, cgroups)| {
             let ledger = records.ledgers.iter().find(|l| l.phase == window.name);
-            let ledger = ledger.map(|l| verified(records.plan, records.events, l));
+            let ledger = ledger.map(|l| verified(&records.plan.at(&l.phase), records.events, l));
             phase(window, requests.remove(&window.name).unwrap_or_default(), cgroups, ledger)
         })
         .collect();

@@ -146,6 +146,7 @@ mod tests {
             allocatable: 1,
             cgroups: vec![PlannedCgroup { role: Role::Kubepods, path: "/k".into(), files: vec![file], oom_score_adj: None }],
             warnings: vec![],
+            stepped: Default::default(),
         }
     }
 

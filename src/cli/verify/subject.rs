@@ -113,7 +113,7 @@ fn of_run(args: &Args, given: Option<Given>) -> anyhow::Result<Vec<Subject>> {
         for snapshot in snapshots {
             let plan = match &given {
                 Some(given) => given.plan.clone(),
-                None => run.plan(&arm.name)?,
+                None => run.plan(&arm.name)?.at(&snapshot.phase).into_owned(),
             };
             subjects.push(Subject {
                 name: format!("arm {}, phase {}", arm.name, snapshot.phase),

@@ -1,7 +1,7 @@
 //! Scripts that name pods that are not there, or loads that make no sense.
 
 use super::unique;
-use crate::lab::{Arrivals, Ends, Load, Phase};
+use crate::lab::{Arrivals, Ends, Load, NodeStep, Phase};
 use crate::yaml::{Node, Problems};
 use std::collections::BTreeSet;
 
@@ -14,6 +14,7 @@ pub(super) fn check(phases: &[Phase], pods: &[&str], tree: &Node, problems: &mut
     }
     unique(&phases.iter().map(|p| p.name.as_str()).collect::<Vec<_>>(), "phases", tree, problems);
     let mut running = BTreeSet::new();
+    let mut stepped = false;
     for phase in phases {
         let path = format!("phases[{}]", phase.name);
         if !super::dns_label(&phase.name) {
@@ -23,6 +24,17 @@ pub(super) fn check(phases: &[Phase], pods: &[&str], tree: &Node, problems: &mut
             if !running.remove(pod) {
                 problems.push(tree.blame(format!("{path}.stop"), format!("the pod {pod} is not running here")));
             }
+        }
+        if let Some(NodeStep::Resize(resize)) = &phase.step
+            && !running.contains(&resize.pod)
+        {
+            problems.push(tree.blame(format!("{path}.step.resize.pod"), format!("the pod {} is not running here", resize.pod)));
+        }
+        stepped |= phase.step.is_some();
+        if stepped && !phase.start.is_empty() {
+            let message =
+                "after a step no pod starts: start it in an earlier phase, so that it is there when the configuration changes";
+            problems.push(tree.blame(format!("{path}.start"), message));
         }
         for pod in &phase.start {
             if !pods.contains(&pod.as_str()) {

@@ -103,7 +103,7 @@ pub fn order(lab: &Lab, arm: &Arm, plan: &Plan) -> Result<Order, OrderError> {
         cgroup_driver: plan.cgroup_driver,
         cgroups: plan.cgroups.iter().filter(above).map(cgroup).chain(slices(arm, plan)).collect(),
         pods: arm.pods.iter().map(|pod| pod_order(pod, plan)).collect::<Result<_, _>>()?,
-        phases: arm.phases.iter().map(|phase| phase_order(lab, phase)).collect::<Result<_, _>>()?,
+        phases: phases(lab, arm, plan)?,
         sampling: Sampling { interval_ns: lab.sample_every.0, stat_interval_ns: lab.sample_every.0.max(1_000_000_000) },
     })
 }
@@ -227,6 +227,41 @@ fn probe(probe: &Probe, container: &Container) -> crate::record::Probe {
         success_threshold: probe.success_threshold.unwrap_or(1),
         failure_threshold: probe.failure_threshold.unwrap_or(3),
     }
+}
+
+fn phases(lab: &Lab, arm: &Arm, plan: &Plan) -> Result<Vec<PhaseOrder>, OrderError> {
+    let mut before = &plan.cgroups;
+    let mut orders = Vec::new();
+    for phase in &arm.phases {
+        let mut order = phase_order(lab, phase)?;
+        if let Some(after) = plan.stepped.get(&phase.name) {
+            order.actions.extend(rewrites(before, after));
+            before = after;
+        }
+        orders.push(order);
+    }
+    Ok(orders)
+}
+
+/// What a step writes: the files that must hold something else after it.
+fn rewrites(before: &[PlannedCgroup], after: &[PlannedCgroup]) -> Vec<Action> {
+    let last = |cgroup: &PlannedCgroup, file: &str| cgroup.files.iter().rfind(|f| f.file == file).map(|f| f.value.clone());
+    let mut actions = Vec::new();
+    for cgroup in after {
+        let Some(old) = before.iter().find(|old| old.role == cgroup.role) else { continue };
+        let mut writes: Vec<ControlWrite> = Vec::new();
+        for file in &cgroup.files {
+            let value = last(cgroup, &file.file).unwrap_or_default();
+            if last(old, &file.file).as_ref() != Some(&value) && writes.iter().all(|write| write.file != file.file) {
+                writes.push(ControlWrite { file: file.file.clone(), value });
+            }
+        }
+        if !writes.is_empty() {
+            let cgroup = CgroupOrder { role: cgroup.role.clone(), path: cgroup.path.clone(), writes };
+            actions.push(Action::Write { cgroup });
+        }
+    }
+    actions
 }
 
 fn phase_order(lab: &Lab, phase: &Phase) -> Result<PhaseOrder, OrderError> {
