@@ -177,3 +177,60 @@ fn names_that_mean_harm_break_neither_page_nor_terminal() {
     let value: serde_json::Value = serde_json::from_slice(&json.stdout).expect("JSON");
     assert!(value.to_string().contains('\u{202e}'), "JSON is data and keeps every character");
 }
+
+/// By the variable PROMTOOL, on the PATH, or where `cargo xtask test` unpacks it.
+fn promtool() -> std::process::Command {
+    let unpacked = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("target/tools/prometheus/usr/bin/promtool");
+    let named = std::env::var_os("PROMTOOL").map(std::path::PathBuf::from);
+    let found = named
+        .into_iter()
+        .chain(["promtool".into(), unpacked])
+        .find(|p| std::process::Command::new(p).arg("--version").output().is_ok());
+    std::process::Command::new(found.expect("promtool is missing: `cargo xtask test` unpacks it"))
+}
+
+#[test]
+fn prometheus_takes_the_samples_and_gives_them_back() {
+    let (dir, path) = folder();
+    // Label values may hold anything that a record may hold.
+    let run = record(&path, &lab(2, "s"), 20, "c");
+    let (file, blocks) = (dir.path().join("samples.txt"), dir.path().join("blocks"));
+    let file = file.to_str().expect("UTF-8");
+    expect(0, &mut highwater(&["export", run.path().as_str(), "--format", "openmetrics", "--out", file]));
+    expect(0, promtool().args(["tsdb", "create-blocks-from", "openmetrics", file]).arg(&blocks));
+    let dumped = expect(0, promtool().args(["tsdb", "dump", "--match={__name__=\"container_memory_swap\"}"]).arg(&blocks));
+    let dumped = String::from_utf8(dumped.stdout).expect("UTF-8");
+    let text = std::fs::read_to_string(file).expect("written");
+    let written = text.lines().filter(|line| line.starts_with("container_memory_swap{")).count();
+    assert!(written > 80 && dumped.lines().count() == written, "{written} written, {} read", dumped.lines().count());
+    for name in ["container_memory_working_set_bytes", "container_memory_failures_total", "node_memory_SwapTotal_bytes"] {
+        assert!(text.contains(&format!("\n{name}{{")), "{name} is missing");
+    }
+    // A text that was cut is refused, so acceptance means something.
+    std::fs::write(file, text.trim_end().trim_end_matches("# EOF")).expect("writable");
+    expect(1, promtool().args(["tsdb", "create-blocks-from", "openmetrics", file]).arg(&blocks));
+}
+
+#[test]
+fn a_run_is_summarised_for_a_pull_request_and_for_ci() {
+    let (_dir, path) = folder();
+    let run = record(&path, &lab(1, HOSTILE), 20, "c");
+    let export = |format: &str| {
+        let output = expect(0, &mut highwater(&["export", run.path().as_str(), "--format", format]));
+        String::from_utf8(output.stdout).expect("UTF-8")
+    };
+    let markdown = export("markdown");
+    assert!(
+        markdown.contains("&lt;script&gt;") && !markdown.contains("<script>") && markdown.contains("| | a | b |"),
+        "{markdown}"
+    );
+    let junit = export("junit");
+    assert!(junit.contains(r#"<testsuite name="synthetic" tests="1""#) && !junit.contains("<script>"), "{junit}");
+    let csv = export("csv");
+    assert!(
+        csv.starts_with("arm,seconds,cgroup,start,metric,value\na,0.000000000,pod/p0,1,memoryCurrent,5898240\n"),
+        "{csv:.200}"
+    );
+    let dashboard: serde_json::Value = serde_json::from_str(&export("grafana")).expect("JSON");
+    assert_eq!(dashboard["panels"].as_array().map(Vec::len), Some(8));
+}

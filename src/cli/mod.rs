@@ -7,6 +7,7 @@ mod comparable;
 mod diff;
 mod doctor;
 mod exit;
+mod export;
 #[cfg(feature = "cluster")]
 mod fidelity;
 mod image;
@@ -79,6 +80,8 @@ enum Command {
     Rollback(rollback::Args),
     /// Study an old run again, from its files only; decide over runs with several seeds; or say what runs mean for the talk's framework.
     Report(report::Args),
+    /// Write a run for other tools: CSV, OpenMetrics, a Grafana dashboard, Markdown, JUnit.
+    Export(export::Args),
     /// Remove what killed runs left behind.
     Clean {
         /// Also remove booted checkpoints and kernels from the cache.
@@ -155,6 +158,7 @@ fn run(cli: Cli) -> anyhow::Result<Exit> {
         Command::Diff { first, second, anyway } => diff::run(&first, &second, anyway, json),
         Command::Rollback(args) => rollback::run(&args, json),
         Command::Report(args) => report::run(&args, json),
+        Command::Export(args) => export::run(&args, json),
         Command::Clean { cache } => clean::run(cache, json),
         Command::Doctor { kernel } => doctor::run(&kernel.into(), json),
         Command::Plan(options) => plan::run(&options, json),

@@ -4,6 +4,7 @@ mod alerts;
 mod chart;
 mod decision;
 mod events;
+pub mod export;
 mod figures;
 mod framework;
 mod headline;

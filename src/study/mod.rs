@@ -20,6 +20,7 @@ mod merge;
 mod reports;
 mod requests;
 mod result;
+mod scrape;
 mod sweep;
 mod window;
 
@@ -39,3 +40,4 @@ pub use result::{
     AlertResult, ArmResult, CgroupResult, ClaimResult, Distribution, ExpectationResult, Firing, Holds, Kill, LabResult,
     LedgerResult, LifeResult, LoadResult, PhaseResult, ReportResult, Standing, SweepPoint, SweepResult,
 };
+pub use scrape::{Scrape, Stood, scrape};
