@@ -29,15 +29,17 @@ pub fn run(command: &Command, json: bool) -> anyhow::Result<Exit> {
     let Command::FromCapture { capture, out, anonymise, scale } = command;
     let bad = |e: &dyn std::fmt::Display| Exit::BadInput.because(e);
     let captured = Captured::read(capture).map_err(|e| bad(&e))?;
+    if out.join("lab.yaml").exists() {
+        return Err(bad(&format!("{out} holds a lab already: name another directory with --out")));
+    }
     let mut salt = [0; 32];
-    std::fs::File::open("/dev/urandom").and_then(|mut file| file.read_exact(&mut salt))?;
+    if *anonymise {
+        std::fs::File::open("/dev/urandom").and_then(|mut file| file.read_exact(&mut salt))?;
+    }
     let likeness = Likeness { scale: *scale, salt: anonymise.then_some(&salt) };
     let name = out.file_name().unwrap_or("lab");
     let files = rehearsal(&captured, name, likeness).map_err(|e| bad(&format!("{capture}: {e}")))?;
     fs_err::create_dir_all(out.join("pods")).map_err(|e| bad(&e))?;
-    if out.join("lab.yaml").exists() {
-        return Err(bad(&format!("{out} holds a lab already: name another directory with --out")));
-    }
     for (file, text) in &files.files {
         fs_err::write(out.join(file), text).map_err(|e| bad(&e))?;
     }

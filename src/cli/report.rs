@@ -110,7 +110,7 @@ fn framework(args: &Args, json: bool) -> anyhow::Result<Exit> {
     fs_err::write(out, report::framework_html(&lines, &runs)?).map_err(|e| Exit::BadInput.because(e))?;
     if json {
         let runs: Vec<_> = runs.iter().map(|run| serde_json::json!({"path": run.path, "conclusion": run.conclusion})).collect();
-        print_json(&serde_json::json!({"page": args.out, "lines": lines, "runs": runs}))?;
+        print_json(&serde_json::json!({"page": out, "lines": lines, "runs": runs}))?;
     } else {
         print(table(&lines))?;
         print(format!("\n{}\npage    {}", report::framework_headline(&lines), out))?;

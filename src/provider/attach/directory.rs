@@ -53,6 +53,11 @@ impl Captured {
         if directory.read_dir_utf8().map_err(io)?.next().is_some() {
             return Err(DirectoryError::NotEmpty(directory.to_owned()));
         }
+        // It was empty, so whatever lies there after a failure is half a capture.
+        self.fill(directory).inspect_err(|_| drop(fs_err::remove_dir_all(directory)))
+    }
+
+    fn fill(&self, directory: &Utf8Path) -> Result<(), DirectoryError> {
         if let Some(kubelet) = &self.kubelet {
             put(directory, "kubelet.json", kubelet)?;
         }
@@ -117,11 +122,8 @@ impl Captured {
     pub fn alive(&self) -> impl Fn(&Role) -> bool + use<> {
         let running = |listed: &ListedPod| {
             let pod = listed.pod.name().to_owned();
-            let names = listed.running.clone().unwrap_or_else(|| {
-                let ends = |c: &&crate::kubelet::Container| !c.is_restartable();
-                let ending: Vec<_> = listed.pod.spec.init_containers.iter().filter(ends).map(|c| &c.name).collect();
-                listed.pod.containers().map(|c| &c.name).filter(|name| !ending.contains(name)).cloned().collect()
-            });
+            let lasting = || listed.pod.lasting().map(|c| c.name.clone()).collect();
+            let names = listed.running.clone().unwrap_or_else(lasting);
             names.into_iter().map(move |container| (pod.clone(), container)).collect::<Vec<_>>()
         };
         let running: BTreeSet<(String, String)> = self.listed.pods.iter().flat_map(running).collect();
