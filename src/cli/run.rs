@@ -13,7 +13,7 @@ use crate::provider::cache::{Cache, cache_dir, hex};
 use crate::provider::lease::{Lease, state_dir};
 use crate::provider::machine::MachineError;
 use crate::provider::sim::{self, SimError, Substrate};
-use crate::record::{BootedNode, NodeRecord, Plan, RunDir, SCHEMA};
+use crate::record::{BootedNode, NodeRecord, Plan, RunDir, SCHEMA, SEED};
 use camino::{Utf8Path, Utf8PathBuf};
 use progress::Progress;
 use sha2::{Digest, Sha256};
@@ -174,7 +174,7 @@ fn node_record(lab: &Lab, substrate: &Substrate, nodes: &[(sim::Checkpoint, Vec<
         ("kernel".to_owned(), format!("{} {}", substrate.kernel.release, substrate.kernel.hash)),
         ("guest program".to_owned(), program),
         ("lab".to_owned(), text),
-        (studied::SEED.to_owned(), lab.seed.to_string()),
+        (SEED.to_owned(), lab.seed.to_string()),
     ];
     for (checkpoint, group) in nodes {
         let arms: Vec<_> = group.iter().map(|a| a.name.as_str()).collect();

@@ -22,14 +22,11 @@ pub struct Studied {
     pub result: LabResult,
 }
 
-/// The name under which the seed stands in the substrate.
-pub const SEED: &str = "seed";
-
 /// Studies a run: of one seed, or of several with what they say together. Runs that differ in more than their seed are refused, unless
 /// the user compares them anyway, which the result records.
 pub fn open(run: &RunDir, lab: &Lab, anyway: bool) -> anyhow::Result<Studied> {
     if !run.file(SEEDS).is_file() {
-        let differing = comparable::voids(lab, run, run)?;
+        let differing = comparable::rules(lab, run)?;
         comparable::allow(&differing, anyway)?;
         let mut studied = study(run, lab)?;
         studied.result.decision.iter_mut().for_each(|decision| decision.anyway.clone_from(&differing));

@@ -260,6 +260,11 @@ impl Pod {
         self.spec.init_containers.iter().chain(&self.spec.containers)
     }
 
+    /// Sidecars and regular containers: those that run as long as the pod does, in that order.
+    pub fn lasting(&self) -> impl Iterator<Item = &Container> {
+        self.spec.init_containers.iter().filter(|c| c.is_restartable()).chain(&self.spec.containers)
+    }
+
     /// The name to show: metadata.name, or the start of a generated one.
     pub fn name(&self) -> &str {
         if self.metadata.name.is_empty() { &self.metadata.generate_name } else { &self.metadata.name }

@@ -224,8 +224,7 @@ struct Changes {
 
 fn changes(node: &Node, old: &Pod, new: &Pod) -> Changes {
     let mut found = Changes::default();
-    let resizable = new.spec.init_containers.iter().filter(|c| c.is_restartable()).chain(&new.spec.containers);
-    for container in resizable {
+    for container in new.lasting() {
         let Some(before) = old.containers().find(|c| c.name == container.name) else { continue };
         let (current, desired) = (Amounts::of(node, old, before), Amounts::of(node, new, container));
         let restarts = |resource: &str| {

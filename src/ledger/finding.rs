@@ -129,8 +129,7 @@ fn files<'a>(
 ) -> impl Iterator<Item = Finding> + 'a {
     let score = planned.oom_score_adj.map(|v| ("oom_score_adj", v.to_string(), None));
     let controls = CONTROLS.iter().map(|(file, default)| {
-        // A file may be written more than once; the last write counts.
-        let written = planned.files.iter().rev().find(|f| f.file == *file);
+        let written = planned.written(file);
         (*file, written.map_or((*default).to_owned(), |f| f.value.clone()), written.map(|f| f.rule.clone()))
     });
     controls.chain(score).filter_map(move |(file, value, rule)| {

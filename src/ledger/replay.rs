@@ -31,8 +31,9 @@ impl Replay {
     ) -> Result<Replay, Vec<Refusal>> {
         let planning = Planning::new(version, config, facts, pods)?;
         let files = planning.files();
-        let scores = planning.plan().cgroups.into_iter().filter_map(|c| Some((c.path, c.oom_score_adj?))).collect();
-        Ok(Replay { version, facts: facts.clone(), config: config.clone(), planning, files, scores })
+        let mut node = Replay { version, facts: facts.clone(), config: config.clone(), planning, files, scores: BTreeMap::new() };
+        node.started(|_| true);
+        Ok(node)
     }
 
     /// Does what an action says; the creation of a node begins a new one.
@@ -88,8 +89,7 @@ impl Replay {
         }
         self.files.restart_container(self.planning.node(), &found, container);
         let role = Role::Container { pod: pod.to_owned(), container: container.to_owned() };
-        let started = self.planning.plan().cgroups.into_iter().filter(|cgroup| cgroup.role == role);
-        self.scores.extend(started.filter_map(|cgroup| Some((cgroup.path, cgroup.oom_score_adj?))));
+        self.started(|started| *started == role);
         Ok(())
     }
 
@@ -97,13 +97,17 @@ impl Replay {
         let found = self.pod(pod)?;
         self.files.recreate_pod(self.planning.node(), &found);
         self.files.update_tiers(self.planning.node(), self.planning.pods());
-        let of_it = |role: &Role| match role {
+        self.started(|role| match role {
             Role::Sandbox { pod } | Role::Container { pod, .. } => pod == found.name(),
             _ => false,
-        };
-        let made = self.planning.plan().cgroups.into_iter().filter(|cgroup| of_it(&cgroup.role));
-        self.scores.extend(made.filter_map(|cgroup| Some((cgroup.path, cgroup.oom_score_adj?))));
+        });
         Ok(())
+    }
+
+    /// New processes have the score of the configuration in effect.
+    fn started(&mut self, which: impl Fn(&Role) -> bool) {
+        let started = self.planning.plan().cgroups.into_iter().filter(|cgroup| which(&cgroup.role));
+        self.scores.extend(started.filter_map(|cgroup| Some((cgroup.path, cgroup.oom_score_adj?))));
     }
 
     fn pod(&self, name: &str) -> Result<Pod, Vec<Refusal>> {
@@ -143,8 +147,7 @@ impl Replay {
             // What would be written today but was not stays out.
             cgroup.files.retain(|planned| !planned.file.starts_with("memory.") || held.contains_key(planned.file.as_str()));
             for (file, value) in held.iter().map(|(file, value)| (*file, value.to_string())) {
-                // A file may be written more than once; the last write counts.
-                if cgroup.files.iter().rev().find(|planned| planned.file == file).is_none_or(|planned| planned.value != value) {
+                if cgroup.value(file) != Some(value.as_str()) {
                     cgroup.files.push(PlannedFile { file: file.to_owned(), value, rule: left() });
                 }
             }

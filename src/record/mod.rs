@@ -29,7 +29,7 @@ pub use plan::{Plan, PlannedCgroup, PlannedFile, Rule};
 #[cfg(feature = "cli")]
 pub use run::{BootedNode, Ending, NodeRecord, RunDir, RunError, frames};
 #[cfg(feature = "cli")]
-pub use seeds::{SEEDS, SeedRun, Seeds};
+pub use seeds::{SEED, SEEDS, SeedRun, Seeds};
 
 /// Version of every record type of this module. A reader refuses records of another version.
 pub const SCHEMA: u32 = 1;

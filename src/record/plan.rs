@@ -64,10 +64,17 @@ impl Plan {
 }
 
 impl PlannedCgroup {
-    /// What is written into a file; none where the kernel's default stays.
+    /// What a file holds at the end and why; none where the kernel's default stays. A file may be written more than once, and the last
+    /// write counts.
+    #[must_use]
+    pub fn written(&self, file: &str) -> Option<&PlannedFile> {
+        self.files.iter().rfind(|planned| planned.file == file)
+    }
+
+    /// What a file holds at the end; none where the kernel's default stays.
     #[must_use]
     pub fn value(&self, file: &str) -> Option<&str> {
-        self.files.iter().find(|planned| planned.file == file).map(|planned| planned.value.as_str())
+        self.written(file).map(|planned| planned.value.as_str())
     }
 }
 

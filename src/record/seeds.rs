@@ -5,6 +5,9 @@ use serde::{Deserialize, Serialize};
 /// Its file's name.
 pub const SEEDS: &str = "seeds.json";
 
+/// The name under which a run's seed stands in its substrate.
+pub const SEED: &str = "seed";
+
 /// The seeds of a run.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]

@@ -2,12 +2,12 @@
 
 use super::Subject;
 use super::chart::{Chart, Draw, Scale, Series};
-use super::memory::sum;
 use super::spread::{Spread, spreads};
 use super::words::busiest;
 use crate::lab::Unit;
-use crate::record::Metric;
-use crate::study::{ArmResult, LoadResult, say};
+use crate::record::{Metric, Role};
+use crate::study::{ArmResult, Curve, Curves, LoadResult, say};
+use std::collections::BTreeMap;
 
 /// A drawing with its caption.
 #[derive(Debug, Clone)]
@@ -120,4 +120,16 @@ pub(super) fn index(subject: &Subject<'_>, name: &str) -> usize {
 
 pub(super) fn phases(arm: &ArmResult) -> Vec<(String, u64, u64)> {
     arm.phases.iter().map(|p| (p.name.clone(), p.start_ns, p.end_ns)).collect()
+}
+
+/// A metric of one pod, or of all pods together, point by point.
+pub(super) fn sum(curves: &Curves, metric: Metric, role: Option<&Role>) -> Vec<(u64, f64)> {
+    let mut total: BTreeMap<u64, f64> = BTreeMap::new();
+    let wanted = |c: &&Curve| c.metric == metric && role.map_or(matches!(c.role, Role::Pod { .. }), |role| c.role == *role);
+    for curve in curves.list.iter().filter(wanted) {
+        for (at, value) in &curve.points {
+            *total.entry(*at).or_default() += value;
+        }
+    }
+    total.into_iter().collect()
 }

@@ -3,7 +3,7 @@
 use super::Subject;
 use super::chart::{Chart, Draw, Level, Series, binary_top};
 use super::events::marks;
-use super::figures::{BYTES, Figure, arm, class, end, index, phases};
+use super::figures::{BYTES, Figure, arm, class, end, index, phases, sum};
 use crate::lab::Unit;
 use crate::record::{Metric, Plan, Role};
 use crate::study::{Curves, say};
@@ -139,7 +139,7 @@ fn limits(subject: &Subject<'_>, arm: &str, pod: Option<&Role>) -> Vec<Limit> {
 fn smallest(plan: &Plan, roles: &[&Role]) -> Vec<Limit> {
     let of = |file: &'static str| {
         let limit = |role: &&Role| {
-            let value = plan.cgroup(role)?.files.iter().rev().find(|f| f.file == file)?.value.parse().ok()?;
+            let value = plan.cgroup(role)?.value(file)?.parse().ok()?;
             Some(Limit { file, value, by: (*role).clone() })
         };
         roles.iter().filter_map(limit).min_by_key(|limit| limit.value)
@@ -194,17 +194,4 @@ impl Kinds {
             series("swap", "swap".into(), self.swap, Draw::Below),
         ]
     }
-}
-
-/// A metric of one pod, or of all pods together, point by point.
-pub(super) fn sum(curves: &Curves, metric: Metric, role: Option<&Role>) -> Vec<(u64, f64)> {
-    let mut total: BTreeMap<u64, f64> = BTreeMap::new();
-    let wanted =
-        |c: &&crate::study::Curve| c.metric == metric && role.map_or(matches!(c.role, Role::Pod { .. }), |role| c.role == *role);
-    for curve in curves.list.iter().filter(wanted) {
-        for (at, value) in &curve.points {
-            *total.entry(*at).or_default() += value;
-        }
-    }
-    total.into_iter().collect()
 }

@@ -20,7 +20,7 @@ mod words;
 
 pub use framework::{FrameworkRun, framework_html, headline as framework_headline};
 pub use page::html;
-pub use plain::plain;
+pub use plain::{plain, xml};
 pub use prometheus::{rules, unit_test};
 pub use terminal::terminal;
 

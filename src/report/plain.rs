@@ -11,6 +11,25 @@ pub fn plain(text: &str) -> String {
     text.chars().map(|c| if steers(c) { '\u{fffd}' } else { c }).collect()
 }
 
+/// A text for XML, in an attribute or between tags; characters that XML 1.0 cannot hold become question marks.
+#[must_use]
+pub fn xml(text: &str) -> String {
+    let mut out = String::with_capacity(text.len());
+    for c in text.chars() {
+        match c {
+            '&' => out.push_str("&amp;"),
+            '<' => out.push_str("&lt;"),
+            '>' => out.push_str("&gt;"),
+            '"' => out.push_str("&quot;"),
+            '\n' => out.push_str("&#10;"),
+            '\t' => out.push_str("&#9;"),
+            c if c < ' ' || matches!(c, '\u{7f}' | '\u{fffe}' | '\u{ffff}') => out.push('?'),
+            c => out.push(c),
+        }
+    }
+    out
+}
+
 /// A text of at most so many characters.
 #[must_use]
 pub fn shortened(text: &str, most: usize) -> String {
@@ -35,5 +54,10 @@ mod tests {
     fn long_texts_are_cut() {
         assert_eq!(shortened("abc", 3), "abc");
         assert_eq!(shortened("äbcd", 3), "äb…");
+    }
+
+    #[test]
+    fn nothing_that_xml_cannot_hold_gets_out() {
+        assert_eq!(xml("a<b> & \"c\"\n\u{1}é"), "a&lt;b&gt; &amp; &quot;c&quot;&#10;?é");
     }
 }

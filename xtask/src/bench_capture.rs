@@ -1,6 +1,8 @@
 //! `cargo xtask bench-capture`: a capture and its verification on a made tree of many containers, in seconds and resident memory.
 
+use crate::bench_plan::peak_kib;
 use anyhow::{Context, ensure};
+use highwater::ledger::CONTROLS;
 use std::fs;
 use std::path::Path;
 use std::process::{Command, Stdio};
@@ -52,19 +54,12 @@ fn make(root: &Path, list: &Path, pods: usize) -> anyhow::Result<()> {
         "apiVersion: kubelet.config.k8s.io/v1beta1\nkind: KubeletConfiguration\ncgroupDriver: cgroupfs\n",
     )?;
     let cgroup = |path: &str| -> anyhow::Result<()> {
-        for (file, text) in [
-            ("memory.min", "0"),
-            ("memory.low", "0"),
-            ("memory.high", "max"),
-            ("memory.max", "max"),
-            ("memory.swap.max", "max"),
-            ("memory.oom.group", "0"),
-            ("cpu.weight", "1"),
-            ("cpu.max", "max 100000"),
+        let usage = [
             ("memory.current", "1048576"),
             ("memory.stat", "anon 524288\nfile 524288\ninactive_file 0"),
             ("memory.swap.current", "0"),
-        ] {
+        ];
+        for (file, text) in CONTROLS.into_iter().chain(usage) {
             put(&format!("sys/fs/cgroup{path}/{file}"), &format!("{text}\n"))?;
         }
         Ok(())
@@ -101,15 +96,12 @@ fn make(root: &Path, list: &Path, pods: usize) -> anyhow::Result<()> {
 fn measured(command: &mut Command) -> anyhow::Result<(Duration, u64)> {
     let start = Instant::now();
     let mut child = command.stdout(Stdio::null()).spawn().context("starting highwater")?;
-    let status = format!("/proc/{}/status", child.id());
     let mut peak = 0;
     let ended = loop {
         if let Some(ended) = child.try_wait()? {
             break ended;
         }
-        let text = fs::read_to_string(&status).unwrap_or_default();
-        let high = text.lines().find_map(|line| line.strip_prefix("VmHWM:")).unwrap_or_default();
-        peak = peak.max(high.trim().trim_end_matches(" kB").parse().unwrap_or(0));
+        peak = peak.max(peak_kib(child.id()));
         std::thread::sleep(Duration::from_millis(5));
     };
     ensure!(matches!(ended.code(), Some(0 | 1)), "{command:?} ended with {ended}");

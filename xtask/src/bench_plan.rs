@@ -203,15 +203,13 @@ fn stream(program: &std::path::Path, lines: &[String], nodes: usize) -> anyhow::
         .with_context(|| format!("starting {}", program.display()))?;
     let mut input = child.stdin.take().context("no stdin")?;
     let mut output = child.stdout.take().context("no stdout")?;
-    let status = format!("/proc/{}/status", child.id());
+    let process = child.id();
     let peak = std::thread::scope(|scope| {
         scope.spawn(move || (0..nodes).try_for_each(|i| writeln!(input, "{}", lines[i % lines.len()])));
         let mut peak = 0;
         let mut buffer = vec![0; 1 << 20];
         while std::io::Read::read(&mut output, &mut buffer)? > 0 {
-            let text = std::fs::read_to_string(&status).unwrap_or_default();
-            let high = text.lines().find_map(|line| line.strip_prefix("VmHWM:")).unwrap_or_default();
-            peak = peak.max(high.trim().trim_end_matches(" kB").parse().unwrap_or(0));
+            peak = peak.max(peak_kib(process));
         }
         anyhow::Ok(peak)
     })?;
@@ -220,4 +218,11 @@ fn stream(program: &std::path::Path, lines: &[String], nodes: usize) -> anyhow::
         bail!("plan --stream ended with {ended}");
     }
     Ok((start.elapsed(), peak))
+}
+
+/// The largest resident size of a running process so far, in KiB; 0 when it has ended.
+pub fn peak_kib(process: u32) -> u64 {
+    let text = std::fs::read_to_string(format!("/proc/{process}/status")).unwrap_or_default();
+    let high = text.lines().find_map(|line| line.strip_prefix("VmHWM:")).unwrap_or_default();
+    high.trim().trim_end_matches(" kB").parse().unwrap_or(0)
 }

@@ -2,6 +2,7 @@
 
 use super::Verified;
 use crate::ledger::{Finding, Verdict};
+use crate::report::xml as escape;
 use std::fmt::Write;
 
 pub(super) fn text(verified: &[Verified]) -> String {
@@ -41,30 +42,4 @@ fn case(out: &mut String, finding: &Finding) {
     let defect = finding.defect.map(|d| format!(" ({}: {})", d.name(), d.says())).unwrap_or_default();
     let message = format!("{}: planned {}, found {}{defect}", finding.reason, value(&finding.planned), value(&finding.found));
     let _ = writeln!(out, "><{tag} message=\"{}\">{}</{tag}></testcase>", escape(&message), escape(&finding.path));
-}
-
-/// Escapes for attributes and text; characters that XML 1.0 cannot hold become question marks.
-fn escape(text: &str) -> String {
-    let mut out = String::with_capacity(text.len());
-    for c in text.chars() {
-        match c {
-            '&' => out.push_str("&amp;"),
-            '<' => out.push_str("&lt;"),
-            '>' => out.push_str("&gt;"),
-            '"' => out.push_str("&quot;"),
-            '\n' => out.push_str("&#10;"),
-            '\t' => out.push_str("&#9;"),
-            c if c < ' ' || matches!(c, '\u{7f}' | '\u{fffe}' | '\u{ffff}') => out.push('?'),
-            c => out.push(c),
-        }
-    }
-    out
-}
-
-#[cfg(test)]
-mod tests {
-    #[test]
-    fn nothing_that_xml_cannot_hold_gets_out() {
-        assert_eq!(super::escape("a<b> & \"c\"\n\u{1}é"), "a&lt;b&gt; &amp; &quot;c&quot;&#10;?é");
-    }
 }

@@ -245,15 +245,14 @@ fn phases(lab: &Lab, arm: &Arm, plan: &Plan) -> Result<Vec<PhaseOrder>, OrderErr
 
 /// What a step writes: the files that must hold something else after it.
 fn rewrites(before: &[PlannedCgroup], after: &[PlannedCgroup]) -> Vec<Action> {
-    let last = |cgroup: &PlannedCgroup, file: &str| cgroup.files.iter().rfind(|f| f.file == file).map(|f| f.value.clone());
     let mut actions = Vec::new();
     for cgroup in after {
         let Some(old) = before.iter().find(|old| old.role == cgroup.role) else { continue };
         let mut writes: Vec<ControlWrite> = Vec::new();
         for file in &cgroup.files {
-            let value = last(cgroup, &file.file).unwrap_or_default();
-            if last(old, &file.file).as_ref() != Some(&value) && writes.iter().all(|write| write.file != file.file) {
-                writes.push(ControlWrite { file: file.file.clone(), value });
+            let value = cgroup.value(&file.file).unwrap_or_default();
+            if old.value(&file.file) != Some(value) && writes.iter().all(|write| write.file != file.file) {
+                writes.push(ControlWrite { file: file.file.clone(), value: value.to_owned() });
             }
         }
         if !writes.is_empty() {

@@ -1,15 +1,14 @@
 //! A run's expectations as JUnit XML for CI: a case each; what does not hold is a failure, what cannot be said an error.
 
-use crate::report::chart::escape;
-use crate::report::plain;
 use crate::report::terminal::standing;
+use crate::report::{plain, xml};
 use crate::study::{LabResult, Standing};
 use std::fmt::Write;
 
 /// The XML of a run.
 #[must_use]
 pub fn junit(result: &LabResult) -> String {
-    let clean = |text: &str| escape(&plain(text)).replace('\n', "&#10;").replace('\t', "&#9;");
+    let clean = |text: &str| xml(&plain(text));
     let count = |of: &[Standing]| result.expectations.iter().filter(|e| of.contains(&e.standing)).count();
     let (failures, errors) = (count(&[Standing::NotMet, Standing::Indistinct]), count(&[Standing::Undecided]));
     let (tests, skipped, lab) = (result.expectations.len(), count(&[Standing::NotRun]), clean(&result.lab));
