@@ -70,7 +70,10 @@ fn phase(phase: &Phase) -> String {
             format!("start the kubelet again with {}", set.chain(unset).collect::<Vec<_>>().join(" and "))
         }
         NodeStep::Resize(resize) => format!("resize {}/{} in place", resize.pod, resize.container),
+        NodeStep::RestartContainer(step) => format!("restart {}/{}", step.pod, step.container),
+        NodeStep::RecreatePod(step) => format!("make {} again", step.pod),
     }));
+    parts.extend(phase.step.iter().filter_map(NodeStep::refused).map(|words| format!("which must be refused: {words}")));
     parts.extend(phase.load.iter().map(|l| format!("load {} on {}", l.name, l.pod)));
     parts.push(match phase.ends {
         Ends::After(t) => format!("ends after {t}"),

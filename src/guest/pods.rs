@@ -126,6 +126,11 @@ impl PodRun {
         Ok(probes)
     }
 
+    /// Kills a container, as somebody on the node may; its agent learns of it when it has ended.
+    pub fn kill(&self, container: usize) {
+        self.signal(container, Signal::KILL);
+    }
+
     fn signal(&self, container: usize, signal: Signal) {
         if let Some(running) = &self.containers[container] {
             running.process.signal(signal);

@@ -26,11 +26,11 @@ fn play_phase(node: &mut Node, phase: &PhaseOrder) -> Result<(), GuestError> {
     let start_ns = recorder.now();
     recorder.event_at(start_ns, EventKind::PhaseStarted { phase: phase.name.clone() });
     loads.set_off(start_ns);
-    for action in &phase.actions {
-        act(node, action)?;
-    }
     let (PhaseEnd::After { ns } | PhaseEnd::Ready { deadline_ns: ns } | PhaseEnd::Settled { deadline_ns: ns }) = phase.end;
     let until_ns = start_ns.saturating_add(ns);
+    for action in &phase.actions {
+        act(node, action, &mut |node| node.round(until_ns, loads.wake_fd()).map(|()| recorder.now() < until_ns))?;
+    }
     let deadline = loop {
         if has_ended(node, &phase.end, &loads) {
             break false;
@@ -48,7 +48,8 @@ fn play_phase(node: &mut Node, phase: &PhaseOrder) -> Result<(), GuestError> {
     Ok(())
 }
 
-fn act(node: &mut Node, action: &Action) -> Result<(), GuestError> {
+/// Does what the script says. `wait` passes one round; false when the phase's time is over, and then nothing is waited for any more.
+fn act(node: &mut Node, action: &Action, wait: &mut dyn FnMut(&mut Node) -> Result<bool, GuestError>) -> Result<(), GuestError> {
     match action {
         Action::Start { pods } => {
             for pod in pods {
@@ -63,6 +64,24 @@ fn act(node: &mut Node, action: &Action) -> Result<(), GuestError> {
             }
         }
         Action::Write { cgroup } => node.context.write_all(&cgroup.path, &cgroup.writes),
+        Action::Renew { pod: order } => {
+            let pod = node.find(&order.name, "renew action")?;
+            node.pods[pod].order = order.clone();
+        }
+        Action::RestartContainer { pod, container } => {
+            let pod = node.find(pod, "restart action")?;
+            let Some(index) = node.pods[pod].order.containers.iter().position(|c| c.name == *container) else { return Ok(()) };
+            let attempt = node.pods[pod].agent.attempt(index);
+            node.pods[pod].kill(index);
+            while node.pods[pod].agent.attempt(index) == attempt && wait(node)? {}
+        }
+        Action::RecreatePod { pod } => {
+            let pod = node.find(pod, "restart action")?;
+            node.stop(pod)?;
+            while node.pods[pod].processes().next().is_some() && wait(node)? {}
+            node.start(pod)?;
+        }
+        Action::Refused { reason } => node.context.recorder.event(EventKind::StepRefused { reason: reason.clone() }),
     }
     Ok(())
 }

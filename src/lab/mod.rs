@@ -26,7 +26,7 @@ pub use expect::{Bound, Expectation, MetricRef, Ratio, Test};
 pub use file::{ArmFile, Budget, Claim, Entitlement, LabFile, Scale, SourceFile};
 pub use metric::{MetricName, Quantile, Unit};
 pub use node::{Device, Kernel, NodeShape, Profile, Switch, Thp};
-pub use phase::{Arrivals, ConfigChange, Ends, Load, NodeStep, Phase, ResizeStep, Slo, SloPreset, Tokens};
+pub use phase::{Arrivals, ConfigChange, ContainerOf, Ends, Load, NodeStep, Phase, PodNamed, ResizeStep, Slo, SloPreset, Tokens};
 pub use pod::{HONOURED, Honour, slice};
 pub use resolve::{Arm, Lab, differences, load};
 pub use sweep::{Sweep, swept};

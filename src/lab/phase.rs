@@ -34,6 +34,51 @@ pub enum NodeStep {
     RestartKubelet(ConfigChange),
     /// A container's memory is resized in place.
     Resize(ResizeStep),
+    /// A container is killed and started again by the kubelet, in a new cgroup; the phase goes on when it runs.
+    RestartContainer(ContainerOf),
+    /// A pod is deleted and made again; the phase goes on when its first container runs.
+    RecreatePod(PodNamed),
+}
+
+/// A container that is killed.
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize, Serialize, JsonSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct ContainerOf {
+    /// The pod.
+    pub pod: String,
+    /// The container.
+    pub container: String,
+}
+
+/// A pod that is made again.
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize, Serialize, JsonSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct PodNamed {
+    /// The pod.
+    pub pod: String,
+}
+
+impl NodeStep {
+    /// The words with which the kubelet must refuse the step, where it must.
+    #[must_use]
+    pub fn refused(&self) -> Option<&str> {
+        match self {
+            NodeStep::RestartKubelet(change) => change.refused.as_deref(),
+            NodeStep::Resize(resize) => resize.refused.as_deref(),
+            NodeStep::RestartContainer(_) | NodeStep::RecreatePod(_) => None,
+        }
+    }
+
+    /// The pod that must be running, and the field that names it.
+    #[must_use]
+    pub fn pod(&self) -> Option<(&'static str, &str)> {
+        match self {
+            NodeStep::RestartKubelet(_) => None,
+            NodeStep::Resize(step) => Some(("resize.pod", &step.pod)),
+            NodeStep::RestartContainer(step) => Some(("restartContainer.pod", &step.pod)),
+            NodeStep::RecreatePod(step) => Some(("recreatePod.pod", &step.pod)),
+        }
+    }
 }
 
 /// What changes in a KubeletConfiguration.
@@ -46,6 +91,9 @@ pub struct ConfigChange {
     /// Fields to take out.
     #[serde(default)]
     pub unset: Vec<String>,
+    /// The kubelet must refuse to start, with these words in its reason. The pods run on; only another configuration can follow.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub refused: Option<String>,
 }
 
 /// A container's new memory.
@@ -62,6 +110,9 @@ pub struct ResizeStep {
     /// Its new limit; as before when absent.
     #[serde(default)]
     pub limit: Option<Bytes>,
+    /// The kubelet must refuse it as infeasible, with these words in its reason; then nothing changes.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub refused: Option<String>,
 }
 
 /// When a phase ends.

@@ -75,6 +75,8 @@ pub(crate) mod fixture {
             cgroups: vec![PlannedCgroup { role, path: "/x/y/z".into(), files, oom_score_adj: None }],
             warnings: vec![],
             stepped: Default::default(),
+            fresh: Default::default(),
+            refused: Default::default(),
         }
     }
 

@@ -9,6 +9,7 @@ use crate::kubelet::{
     Stage, Target, TierWrite, Version, container_cgroup, container_id, periodic_writes, startup_writes,
 };
 use crate::record::{Plan, PlannedCgroup, Role, Rule, SCHEMA};
+use std::collections::BTreeMap;
 
 /// Everything a plan is made from, checked and complete: one node, its configuration, its pods with the API's defaults.
 #[derive(Debug, Clone)]
@@ -92,7 +93,9 @@ impl Planning {
             allocatable: u64::try_from(self.node.status_allocatable).unwrap_or(0),
             cgroups: self.build().into_iter().map(|built| built.cgroup).collect(),
             warnings: self.traps().iter().map(Trap::to_string).collect(),
-            stepped: std::collections::BTreeMap::new(),
+            stepped: BTreeMap::new(),
+            fresh: BTreeMap::new(),
+            refused: BTreeMap::new(),
         }
     }
 

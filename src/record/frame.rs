@@ -174,6 +174,11 @@ pub enum EventKind {
         /// The kernel's error.
         error: String,
     },
+    /// A step of the script was refused, so the node is as before.
+    StepRefused {
+        /// By whom and why, in its own words.
+        reason: String,
+    },
 }
 
 /// What the sampler watches under an id.

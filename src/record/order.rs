@@ -225,7 +225,7 @@ pub struct PhaseOrder {
 }
 
 /// Something the script does.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub enum Action {
     /// Start these pods, in order.
@@ -242,6 +242,28 @@ pub enum Action {
     Write {
         /// The cgroup and the writes.
         cgroup: CgroupOrder,
+    },
+    /// What starts of this pod from now on starts so: it keeps its name, uid and containers.
+    Renew {
+        /// The pod as the kubelet would start it now.
+        pod: PodOrder,
+    },
+    /// Kill a container and wait until the kubelet has started it again.
+    RestartContainer {
+        /// Its pod.
+        pod: String,
+        /// Its name.
+        container: String,
+    },
+    /// Stop a pod, wait until it is gone, and start it.
+    RecreatePod {
+        /// Its name.
+        pod: String,
+    },
+    /// Note that a step was refused.
+    Refused {
+        /// By whom and why, in its own words.
+        reason: String,
     },
 }
 

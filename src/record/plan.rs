@@ -30,6 +30,12 @@ pub struct Plan {
     /// By phase: what the cgroups must hold at its end, from the first phase on that changed the node while pods ran.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub stepped: BTreeMap<String, Vec<PlannedCgroup>>,
+    /// By phase, for phases with a step: what the kubelet would write for pods and containers that start from then on.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub fresh: BTreeMap<String, Vec<PlannedCgroup>>,
+    /// By phase: why the kubelet refused its step, in its own words.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub refused: BTreeMap<String, String>,
 }
 
 /// One cgroup of a plan.
@@ -51,9 +57,15 @@ impl Plan {
     #[must_use]
     pub fn at(&self, phase: &str) -> Cow<'_, Plan> {
         match self.stepped.get(phase) {
-            Some(cgroups) => Cow::Owned(Plan { cgroups: cgroups.clone(), stepped: BTreeMap::new(), ..self.clone() }),
+            Some(cgroups) => Cow::Owned(Plan { cgroups: cgroups.clone(), ..self.clone() }.without_steps()),
             None => Cow::Borrowed(self),
         }
+    }
+
+    /// The plan of one moment, as if no step followed.
+    #[must_use]
+    pub fn without_steps(self) -> Plan {
+        Plan { stepped: BTreeMap::new(), fresh: BTreeMap::new(), refused: BTreeMap::new(), ..self }
     }
 
     /// The cgroup of a role.

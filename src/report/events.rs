@@ -77,6 +77,7 @@ fn moment(event: &Event) -> Option<Moment> {
             ("exit", format!("{pod}/{container} {how}"))
         }
         EventKind::WriteRefused { path, value, error } => ("exit", format!("{path} refused {value}: {error}")),
+        EventKind::StepRefused { reason } => ("exit", reason.clone()),
         EventKind::PhaseStarted { .. } | EventKind::PhaseEnded { .. } | EventKind::BackOff { .. } | EventKind::OomKill { .. } => {
             return None;
         }

@@ -147,6 +147,8 @@ mod tests {
             cgroups: vec![PlannedCgroup { role: Role::Kubepods, path: "/k".into(), files: vec![file], oom_score_adj: None }],
             warnings: vec![],
             stepped: Default::default(),
+            fresh: Default::default(),
+            refused: Default::default(),
         }
     }
 

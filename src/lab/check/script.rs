@@ -25,10 +25,10 @@ pub(super) fn check(phases: &[Phase], pods: &[&str], tree: &Node, problems: &mut
                 problems.push(tree.blame(format!("{path}.stop"), format!("the pod {pod} is not running here")));
             }
         }
-        if let Some(NodeStep::Resize(resize)) = &phase.step
-            && !running.contains(&resize.pod)
+        if let Some((field, pod)) = phase.step.as_ref().and_then(NodeStep::pod)
+            && !running.contains(pod)
         {
-            problems.push(tree.blame(format!("{path}.step.resize.pod"), format!("the pod {} is not running here", resize.pod)));
+            problems.push(tree.blame(format!("{path}.step.{field}"), format!("the pod {pod} is not running here")));
         }
         stepped |= phase.step.is_some();
         if stepped && !phase.start.is_empty() {

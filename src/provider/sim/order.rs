@@ -2,7 +2,7 @@
 
 use super::shape::{Device, Profile, Shape};
 use crate::kubelet::{Container, Pod, Port, Probe};
-use crate::lab::{self, Arm, Arrivals, Ends, Lab, Load, Phase, Switch, Thp};
+use crate::lab::{self, Arm, Arrivals, ContainerOf, Ends, Lab, Load, NodeStep, Phase, Switch, Thp};
 use crate::load::{Tokens, constant, poisson, ramp};
 use crate::record::{
     Action, Arrival, CgroupOrder, ContainerKind, ContainerOrder, ControlWrite, DeviceRole, LoadOrder, Order, PhaseEnd,
@@ -231,22 +231,50 @@ fn probe(probe: &Probe, container: &Container) -> crate::record::Probe {
 
 fn phases(lab: &Lab, arm: &Arm, plan: &Plan) -> Result<Vec<PhaseOrder>, OrderError> {
     let mut before = &plan.cgroups;
+    let mut pods = arm.pods.iter().map(|pod| pod_order(pod, plan)).collect::<Result<Vec<_>, _>>()?;
     let mut orders = Vec::new();
     for phase in &arm.phases {
         let mut order = phase_order(lab, phase)?;
         if let Some(after) = plan.stepped.get(&phase.name) {
-            order.actions.extend(rewrites(before, after));
+            order.actions.extend(rewrites(before, after, phase.step.as_ref()));
             before = after;
         }
+        if let Some(fresh) = plan.fresh.get(&phase.name) {
+            let now = Plan { cgroups: fresh.clone(), ..plan.clone() };
+            for (pod, known) in arm.pods.iter().zip(&mut pods) {
+                let renewed = pod_order(pod, &now)?;
+                if renewed != *known {
+                    order.actions.push(Action::Renew { pod: renewed.clone() });
+                    *known = renewed;
+                }
+            }
+        }
+        order.actions.extend(plan.refused.get(&phase.name).map(|reason| Action::Refused { reason: reason.clone() }));
+        order.actions.extend(phase.step.as_ref().and_then(|step| match step {
+            NodeStep::RestartContainer(ContainerOf { pod, container }) => {
+                Some(Action::RestartContainer { pod: pod.clone(), container: container.clone() })
+            }
+            NodeStep::RecreatePod(step) => Some(Action::RecreatePod { pod: step.pod.clone() }),
+            NodeStep::RestartKubelet(_) | NodeStep::Resize(_) => None,
+        }));
         orders.push(order);
     }
     Ok(orders)
 }
 
-/// What a step writes: the files that must hold something else after it.
-fn rewrites(before: &[PlannedCgroup], after: &[PlannedCgroup]) -> Vec<Action> {
+/// What a step writes: the files that must hold something else after it, but for those of cgroups that it makes anew.
+fn rewrites(before: &[PlannedCgroup], after: &[PlannedCgroup], step: Option<&NodeStep>) -> Vec<Action> {
+    let anew = |role: &Role| match (step, role) {
+        (Some(NodeStep::RestartContainer(of)), Role::Container { pod, container }) => {
+            *pod == of.pod && *container == of.container
+        }
+        (Some(NodeStep::RecreatePod(of)), Role::Pod { pod } | Role::Sandbox { pod } | Role::Container { pod, .. }) => {
+            *pod == of.pod
+        }
+        _ => false,
+    };
     let mut actions = Vec::new();
-    for cgroup in after {
+    for cgroup in after.iter().filter(|cgroup| !anew(&cgroup.role)) {
         let Some(old) = before.iter().find(|old| old.role == cgroup.role) else { continue };
         let mut writes: Vec<ControlWrite> = Vec::new();
         for file in &cgroup.files {
