@@ -1,7 +1,7 @@
 //! Builds an image: programs, Debian, the files over it, one ext4 disk.
 
-use super::recipe::{Place, Recipe};
-use super::{Image, ImageError, Manifest, Store, debian, go, step};
+use super::recipe::{Form, Place, Recipe};
+use super::{Image, ImageError, Manifest, Store, debian, go, recipe, step};
 use crate::provider::cache::hex;
 use crate::provider::lease::Lease;
 use crate::provider::machine::in_path;
@@ -15,7 +15,7 @@ use std::time::Duration;
 
 /// Free space of the disk beyond its content; the file is sparse, so it costs nothing until written.
 const DISK_BYTES: u64 = 6 << 30;
-const DEADLINE: Duration = Duration::from_secs(10 * 60);
+pub(super) const DEADLINE: Duration = Duration::from_secs(10 * 60);
 
 /// How to build.
 #[derive(Debug, Clone, Default)]
@@ -35,22 +35,8 @@ pub fn build(
     lease: &Lease,
     progress: &dyn Fn(&str),
 ) -> Result<Image, ImageError> {
-    let missing = missing_tools(options.binaries.is_none());
-    if !missing.is_empty() {
-        return Err(ImageError::Missing(missing));
-    }
-    fs::create_dir_all(store.root())?;
-    // One build at a time: a second one waits and then finds everything cached.
-    let lock = fs::File::create(store.root().join("build.lock"))?;
-    if lock.file().try_lock().is_err() {
-        progress("waiting for another image build");
-        lock.file().lock()?;
-    }
-    let programs = match &options.binaries {
-        Some(dir) => own_programs(recipe, dir)?,
-        None => compiled_programs(recipe, store, lease, progress)?,
-    };
-    let hashes = programs.iter().map(|(name, path)| Ok((name.clone(), sha256(path)?))).collect::<Result<_, ImageError>>()?;
+    let _lock = prepare(options, store, progress)?;
+    let (programs, hashes) = programs(recipe, Form::Disk, options, store, lease, progress)?;
     let key = recipe.image_key(&hashes);
     if let Some(image) = store.get(&key)? {
         return Ok(image);
@@ -61,23 +47,59 @@ pub fn build(
     assemble(recipe, options, store, lease, &key, hashes, &programs, &tar)
 }
 
+/// Checks the machine's tools and waits for the end of other builds: a second one then finds everything cached.
+pub(super) fn prepare(options: &Options, store: &Store, progress: &dyn Fn(&str)) -> Result<fs::File, ImageError> {
+    let missing = missing_tools(options.binaries.is_none());
+    if !missing.is_empty() {
+        return Err(ImageError::Missing(missing));
+    }
+    fs::create_dir_all(store.root())?;
+    let lock = fs::File::create(store.root().join("build.lock"))?;
+    if lock.file().try_lock().is_err() {
+        progress("waiting for another image build");
+        lock.file().lock()?;
+    }
+    Ok(lock)
+}
+
+/// Programs by name: their files and the files' SHA-256.
+pub(super) type Programs = (BTreeMap<String, PathBuf>, BTreeMap<String, String>);
+
+/// The programs of a form, compiled or the user's own.
+pub(super) fn programs(
+    recipe: &Recipe,
+    form: Form,
+    options: &Options,
+    store: &Store,
+    lease: &Lease,
+    progress: &dyn Fn(&str),
+) -> Result<Programs, ImageError> {
+    let programs = match &options.binaries {
+        Some(dir) => own_programs(recipe, form, dir)?,
+        None => compiled_programs(recipe, form, store, lease, progress)?,
+    };
+    let hashes = programs.iter().map(|(name, path)| Ok((name.clone(), sha256(path)?))).collect::<Result<_, ImageError>>()?;
+    Ok((programs, hashes))
+}
+
 fn compiled_programs(
     recipe: &Recipe,
+    form: Form,
     store: &Store,
     lease: &Lease,
     progress: &dyn Fn(&str),
 ) -> Result<BTreeMap<String, PathBuf>, ImageError> {
-    let total = recipe.commands().count();
+    let total = recipe.commands(form).count();
     let mut programs = BTreeMap::new();
-    for (number, (build, command)) in recipe.commands().enumerate() {
+    for (number, (build, command)) in recipe.commands(form).enumerate() {
         progress(&format!("compiling {} ({} of {total})", command.name, number + 1));
         programs.insert(command.name.clone(), go::compile(recipe, build, command, store.root(), lease)?);
     }
     Ok(programs)
 }
 
-fn own_programs(recipe: &Recipe, dir: &Path) -> Result<BTreeMap<String, PathBuf>, ImageError> {
-    let programs: BTreeMap<_, _> = recipe.commands().map(|(_, c)| (c.name.clone(), dir.join(&c.name))).collect();
+fn own_programs(recipe: &Recipe, form: Form, dir: &Path) -> Result<BTreeMap<String, PathBuf>, ImageError> {
+    let programs: BTreeMap<_, _> = recipe.commands(form).map(|(_, c)| (c.name.clone(), dir.join(&c.name))).collect();
     let names: Vec<_> = programs.iter().filter(|(_, path)| !path.is_file()).map(|(name, _)| name.clone()).collect();
     if names.is_empty() { Ok(programs) } else { Err(ImageError::Binaries { dir: dir.to_owned(), names }) }
 }
@@ -132,28 +154,13 @@ fn assemble(
     let work = tempfile::Builder::new().prefix("building-").tempdir_in(&images)?;
     let (out, root, log) = (work.path().join("image"), work.path().join("root"), work.path().join("log"));
     [&out, &root, &out.join("bin")].into_iter().try_for_each(fs::create_dir_all)?;
-    let mut untar = Command::new("tar");
-    untar.args(["--numeric-owner", "--xattrs", "-xf"]).arg(tar).arg("-C").arg(&root);
-    step::run("unpacking the Debian root file system", untar, &log, DEADLINE, lease)?;
-    for (_, command) in recipe.commands() {
-        let from = &programs[&command.name];
-        let to = match command.place {
-            Place::Node => root.join("usr/local/bin").join(&command.name),
-            Place::Cni => root.join("opt/cni/bin").join(&command.name),
-            Place::Host => out.join("bin").join(&command.name),
-        };
-        put(&to, &fs::read(from)?, true)?;
-    }
+    unpack(tar, &[], &root, &log, lease)?;
+    put_programs(recipe.commands(Form::Disk).map(|(_, command)| command), programs, &root, Some(&out.join("bin")))?;
     for (path, text, executable) in Recipe::overlay() {
         put(&root.join(path), text.replace("@PAUSE@", &recipe.pause).as_bytes(), executable)?;
     }
     for unit in ["containerd", "highwater-channel", "systemd-networkd"] {
-        let link = root.join("etc/systemd/system/multi-user.target.wants").join(format!("{unit}.service"));
-        fs::create_dir_all(link.parent().unwrap_or(&root))?;
-        let target = if unit.starts_with("systemd") { "/usr/lib/systemd/system" } else { "/etc/systemd/system" };
-        if fs::symlink_metadata(&link).is_err() {
-            fs::os::unix::fs::symlink(format!("{target}/{unit}.service"), &link)?;
-        }
+        enable(&root, unit)?;
     }
     let kernel = boot_files(&root, &out)?;
     let packages = packages(&root)?;
@@ -177,7 +184,50 @@ fn assemble(
     Ok(Image { dir, manifest })
 }
 
-fn put(to: &Path, bytes: &[u8], executable: bool) -> Result<(), ImageError> {
+/// Unpacks the Debian root file system, but for these paths.
+pub(super) fn unpack(tar: &Path, without: &[&str], root: &Path, log: &Path, lease: &Lease) -> Result<(), ImageError> {
+    let mut untar = Command::new("tar");
+    untar.args(without.iter().map(|path| format!("--exclude=./{path}")));
+    untar.args(["--numeric-owner", "--xattrs", "-xf"]).arg(tar).arg("-C").arg(root);
+    Ok(step::run("unpacking the Debian root file system", untar, log, DEADLINE, lease)?)
+}
+
+/// Puts programs where they belong; those of the host into `host`, if there is such a folder.
+pub(super) fn put_programs<'a>(
+    commands: impl Iterator<Item = &'a recipe::Command>,
+    programs: &BTreeMap<String, PathBuf>,
+    root: &Path,
+    host: Option<&Path>,
+) -> Result<(), ImageError> {
+    for command in commands {
+        let to = match (command.place, host) {
+            (Place::Node, _) => root.join("usr/local/bin").join(&command.name),
+            (Place::Cni, _) => root.join("opt/cni/bin").join(&command.name),
+            (Place::Host, Some(host)) => host.join(&command.name),
+            (Place::Host, None) => continue,
+        };
+        put(&to, &fs::read(&programs[&command.name])?, true)?;
+    }
+    Ok(())
+}
+
+/// Has systemd start a unit at boot.
+pub(super) fn enable(root: &Path, unit: &str) -> Result<(), ImageError> {
+    let target = if unit.starts_with("systemd") { "/usr/lib/systemd/system" } else { "/etc/systemd/system" };
+    link(root, &format!("multi-user.target.wants/{unit}.service"), &format!("{target}/{unit}.service"))
+}
+
+/// Makes a link below /etc/systemd/system, unless it is there.
+pub(super) fn link(root: &Path, name: &str, target: &str) -> Result<(), ImageError> {
+    let link = root.join("etc/systemd/system").join(name);
+    fs::create_dir_all(link.parent().unwrap_or(root))?;
+    if fs::symlink_metadata(&link).is_err() {
+        fs::os::unix::fs::symlink(target, &link)?;
+    }
+    Ok(())
+}
+
+pub(super) fn put(to: &Path, bytes: &[u8], executable: bool) -> Result<(), ImageError> {
     fs::create_dir_all(to.parent().unwrap_or(Path::new("/")))?;
     // Debian may have a link there (resolv.conf): replace it, never write through it.
     if fs::symlink_metadata(to).is_ok_and(|m| m.is_symlink()) {
@@ -205,7 +255,7 @@ fn boot_files(root: &Path, out: &Path) -> Result<String, ImageError> {
 }
 
 /// Installed packages and versions, from dpkg's own database.
-fn packages(root: &Path) -> Result<BTreeMap<String, String>, ImageError> {
+pub(super) fn packages(root: &Path) -> Result<BTreeMap<String, String>, ImageError> {
     let status = fs::read_to_string(root.join("var/lib/dpkg/status"))?;
     let field = |block: &str, name: &str| block.lines().find_map(|l| l.strip_prefix(name).map(|v| v.trim().to_owned()));
     Ok(status.split("\n\n").filter_map(|block| Some((field(block, "Package:")?, field(block, "Version:")?))).collect())
@@ -221,7 +271,7 @@ fn make_disk(key: &str, root: &Path, disk: &Path, log: &Path, lease: &Lease) -> 
     Ok(step::run("making the disk", mke2fs, log, DEADLINE, lease)?)
 }
 
-fn sha256(path: &Path) -> Result<String, ImageError> {
+pub(super) fn sha256(path: &Path) -> Result<String, ImageError> {
     Ok(hex(&Sha256::digest(fs::read(path)?)))
 }
 
@@ -233,7 +283,7 @@ mod tests {
     fn own_programs_that_are_missing_are_named_at_once() {
         let dir = tempfile::tempdir().unwrap();
         fs::write(dir.path().join("kubelet"), "").unwrap();
-        let error = own_programs(&Recipe::of("1.37").unwrap(), dir.path()).unwrap_err().to_string();
+        let error = own_programs(&Recipe::of("1.37").unwrap(), Form::Disk, dir.path()).unwrap_err().to_string();
         assert!(error.contains("containerd") && error.contains("kube-apiserver") && !error.contains("kubelet,"), "{error}");
     }
 

@@ -4,14 +4,19 @@
 //! sit in the cache under the hash of everything that went into them.
 
 mod build;
+mod container;
 mod debian;
 mod go;
+pub mod oci;
+
 mod recipe;
+mod runtime;
 mod step;
 mod store;
 
 pub use build::{Options, build};
-pub use recipe::{Build, Command, Debian, Place, Recipe, RecipeError, VERSIONS};
+pub use container::{ContainerImage, container};
+pub use recipe::{Build, Command, ContainerForm, ControlImage, Debian, Form, Place, Recipe, RecipeError, VERSIONS};
 pub use step::StepError;
 pub use store::{Image, Manifest, Store};
 
@@ -36,6 +41,14 @@ pub enum ImageError {
         dir: PathBuf,
         /// What is not in it.
         names: Vec<String>,
+    },
+    /// The images could not be put into the node's runtime.
+    #[error("containerd did not start to take the node's images within {} s; its log: {}", .deadline.as_secs(), .log.display())]
+    Runtime {
+        /// How long it had.
+        deadline: std::time::Duration,
+        /// What it said.
+        log: PathBuf,
     },
     /// Reading or writing a file.
     #[error(transparent)]

@@ -16,6 +16,11 @@ macro_rules! files {
 pub(super) const FILES: &[(&str, &str)] = files![
     "base.yaml",
     "1.37.yaml",
+    "container/etc/systemd/system/kubelet.service",
+    "container/kind/manifests/default-cni.yaml",
+    "container/kind/manifests/default-storage.yaml",
+    "container/usr/lib/highwater/entrypoint",
+    "container/usr/lib/highwater/kubelet-cgroup",
     "modules/kubernetes-1.37/go.mod",
     "modules/kubernetes-1.37/go.sum",
     "modules/runtime/go.mod",
@@ -66,6 +71,36 @@ pub struct Recipe {
     pub debian: Debian,
     /// What is compiled.
     pub builds: Vec<Build>,
+    /// What the container form has beside it.
+    pub container: ContainerForm,
+}
+
+/// The container form of a node: what kubeadm and kind need beside what every form has.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ContainerForm {
+    /// What is compiled for it alone.
+    pub build: Build,
+    /// Control-plane images, each of one program.
+    pub images: Vec<ControlImage>,
+}
+
+/// A container image of the control plane: one static program.
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct ControlImage {
+    /// The name that kubeadm asks for.
+    pub name: String,
+    /// The program in it.
+    pub program: String,
+}
+
+/// What a node image is made into.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Form {
+    /// A disk for a virtual machine.
+    Disk,
+    /// An archive that `docker load` reads and `kind create cluster --image` accepts.
+    Container,
 }
 
 /// The Debian root file system.
@@ -135,6 +170,14 @@ struct Version {
     kubernetes: String,
     pause: String,
     build: Build,
+    container: ContainerPart,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct ContainerPart {
+    commands: Vec<Command>,
+    images: Vec<ControlImage>,
 }
 
 impl Recipe {
@@ -148,6 +191,8 @@ impl Recipe {
         }
         let version: Version = read(&format!("{minor}.yaml"))?;
         let base: Base = read("base.yaml")?;
+        let build = Build { commands: version.container.commands, ..version.build.clone() };
+        let container = ContainerForm { build, images: version.container.images };
         let mut builds = vec![version.build];
         builds.extend(base.builds);
         Ok(Recipe {
@@ -157,20 +202,24 @@ impl Recipe {
             go: base.go,
             debian: base.debian,
             builds,
+            container,
         })
     }
 
-    /// All commands with the build they belong to.
-    pub fn commands(&self) -> impl Iterator<Item = (&Build, &Command)> {
-        self.builds.iter().flat_map(|b| b.commands.iter().map(move |c| (b, c)))
+    /// All commands of a form, each with the build it belongs to.
+    pub fn commands(&self, form: Form) -> impl Iterator<Item = (&Build, &Command)> {
+        let own = (form == Form::Container).then_some(&self.container.build);
+        self.builds.iter().chain(own).flat_map(|b| b.commands.iter().map(move |c| (b, c)))
     }
 
-    /// Files laid over the root file system: path from the root, content, executable or not.
+    /// Files laid over the root file system of a disk: path from the root, content, executable or not.
     pub fn overlay() -> impl Iterator<Item = (&'static str, &'static str, bool)> {
-        FILES.iter().filter_map(|(path, text)| {
-            let path = path.strip_prefix("rootfs/")?;
-            Some((path, *text, path.starts_with("usr/lib/highwater/")))
-        })
+        below("rootfs/")
+    }
+
+    /// Files laid over the root file system of a container: its own, and those of the disk that are not about a machine.
+    pub fn container_overlay() -> impl Iterator<Item = (&'static str, &'static str, bool)> {
+        below("rootfs/").filter(|(path, ..)| SHARED.contains(path)).chain(below("container/"))
     }
 
     /// Hash of what decides a command's bytes: modules with sums, toolchain, flags.
@@ -197,6 +246,20 @@ impl Recipe {
         key.finish()
     }
 
+    /// Hash of the container form; `programs` are the hashes of the programs by name, the workload image's among them.
+    #[must_use]
+    pub fn container_key(&self, programs: &BTreeMap<String, String>) -> String {
+        let mut key = Key::default();
+        key.add("image", &self.image_key(programs));
+        Recipe::container_overlay().for_each(|(path, text, _)| {
+            key.add(path, text);
+        });
+        self.container.images.iter().for_each(|image| {
+            key.add(&image.name, &image.program);
+        });
+        key.finish()
+    }
+
     /// Hash of the whole image; `programs` are the hashes of the programs by name.
     #[must_use]
     pub fn image_key(&self, programs: &BTreeMap<String, String>) -> String {
@@ -210,6 +273,21 @@ impl Recipe {
         });
         key.finish()
     }
+}
+
+/// Files of `rootfs/` that a container has as well. The others set up a machine: its disks, its network, its kernel's settings.
+const SHARED: [&str; 4] = [
+    "etc/cni/net.d/10-highwater.conflist",
+    "etc/containerd/config.toml",
+    "etc/crictl.yaml",
+    "etc/systemd/system/containerd.service",
+];
+
+fn below(folder: &'static str) -> impl Iterator<Item = (&'static str, &'static str, bool)> {
+    FILES.iter().filter_map(move |(path, text)| {
+        let path = path.strip_prefix(folder)?;
+        Some((path, *text, path.starts_with("usr/lib/highwater/")))
+    })
 }
 
 /// A file of a Go module of the recipe.
@@ -255,7 +333,7 @@ mod tests {
         for minor in VERSIONS {
             let recipe = Recipe::of(minor).unwrap();
             assert!(recipe.kubernetes.starts_with(&format!("{minor}.")), "{minor}");
-            for (build, command) in recipe.commands() {
+            for (build, command) in recipe.commands(Form::Container) {
                 let module = module_file(&build.module, "go.mod");
                 assert!(
                     module.contains(&format!("\t{}\n", command.package)),
@@ -264,6 +342,9 @@ mod tests {
                     build.module
                 );
                 assert!(!module_file(&build.module, "go.sum").is_empty(), "{}", build.module);
+            }
+            for image in &recipe.container.images {
+                assert!(recipe.commands(Form::Container).any(|(_, c)| c.name == image.program), "{}", image.name);
             }
             let pinned = recipe.builds.iter().find(|b| b.commands.iter().any(|c| c.name == "kubelet")).unwrap();
             let wanted = format!("k8s.io/kubernetes v{}", recipe.kubernetes);
@@ -298,7 +379,7 @@ mod tests {
     #[test]
     fn keys_follow_what_they_stand_for() {
         let recipe = Recipe::of("1.37").unwrap();
-        let (build, command) = recipe.commands().find(|(_, c)| c.name == "kubelet").unwrap();
+        let (build, command) = recipe.commands(Form::Disk).find(|(_, c)| c.name == "kubelet").unwrap();
         let key = recipe.command_key(build, command);
         assert_eq!(key.len(), 32);
         let mut other = build.clone();

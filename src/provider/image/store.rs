@@ -1,6 +1,6 @@
 //! Built images in the cache: find, list, prune.
 
-use super::ImageError;
+use super::{ContainerImage, ImageError};
 use fs_err as fs;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
@@ -102,16 +102,30 @@ impl Store {
     /// Its manifest is there and cannot be read.
     pub fn get(&self, key: &str) -> Result<Option<Image>, ImageError> {
         let dir = self.dir(key);
-        let path = dir.join("manifest.json");
-        let text = match fs::read(&path) {
-            Ok(text) => text,
-            Err(e) if e.kind() == std::io::ErrorKind::NotFound => return Ok(None),
-            Err(e) => return Err(e.into()),
-        };
-        match serde_json::from_slice(&text) {
-            Ok(manifest) => Ok(Some(Image { dir, manifest })),
-            Err(e) => Err(ImageError::Manifest { path, reason: e.to_string() }),
-        }
+        Ok(read_manifest(&dir)?.map(|manifest| Image { dir, manifest }))
+    }
+
+    /// Where the container image with this key lies or will lie.
+    #[must_use]
+    pub fn container_dir(&self, key: &str) -> PathBuf {
+        self.root.join("containers").join(key)
+    }
+
+    /// The container image with this key, if it has been built.
+    ///
+    /// # Errors
+    /// Its manifest is there and cannot be read.
+    pub fn container(&self, key: &str) -> Result<Option<ContainerImage>, ImageError> {
+        read_manifest(&self.container_dir(key))
+    }
+
+    /// All built container images.
+    ///
+    /// # Errors
+    /// The folder or a manifest cannot be read.
+    pub fn containers(&self) -> Result<Vec<ContainerImage>, ImageError> {
+        let keys = names(&self.root.join("containers"))?;
+        keys.iter().filter_map(|key| self.container(key).transpose()).collect()
     }
 
     /// All built images, newest Kubernetes first.
@@ -134,11 +148,10 @@ impl Store {
     /// # Errors
     /// A folder cannot be removed.
     pub fn prune(&self, keep: &[String], all: bool) -> Result<(Vec<PathBuf>, u64), ImageError> {
-        let mut doomed: Vec<_> = names(&self.root.join("images"))?
-            .into_iter()
-            .filter(|key| all || !keep.contains(key))
-            .map(|key| self.dir(&key))
-            .collect();
+        let folders = names(&self.root.join("images"))?.into_iter().map(|key| (self.dir(&key), key));
+        let containers = names(&self.root.join("containers"))?.into_iter().map(|key| (self.container_dir(&key), key));
+        let mut doomed: Vec<_> =
+            folders.chain(containers).filter(|(_, key)| all || !keep.contains(key)).map(|(dir, _)| dir).collect();
         if all {
             doomed.extend(["programs", "debian"].map(|d| self.root.join(d)).into_iter().filter(|d| d.is_dir()));
         }
@@ -149,6 +162,17 @@ impl Store {
         }
         Ok((doomed, freed))
     }
+}
+
+/// The manifest of a build; none where none has ended.
+fn read_manifest<T: serde::de::DeserializeOwned>(dir: &Path) -> Result<Option<T>, ImageError> {
+    let path = dir.join("manifest.json");
+    let text = match fs::read(&path) {
+        Ok(text) => text,
+        Err(e) if e.kind() == std::io::ErrorKind::NotFound => return Ok(None),
+        Err(e) => return Err(e.into()),
+    };
+    serde_json::from_slice(&text).map(Some).map_err(|e| ImageError::Manifest { path, reason: e.to_string() })
 }
 
 /// Names in a folder; none when there is no folder.

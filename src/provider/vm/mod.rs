@@ -7,7 +7,6 @@ mod capture;
 mod channel;
 mod control_plane;
 mod node;
-mod oci;
 mod pki;
 mod process;
 mod session;

@@ -1,11 +1,12 @@
 //! A session: a fork of the node's checkpoint, joined to a control plane of its own, and what can be done with it.
 
 use super::node::{ANSWER, Node, Shape, Tools};
-use super::{KIND, VmError, capture, control_plane::ControlPlane, oci};
+use super::{KIND, VmError, capture, control_plane::ControlPlane};
 use crate::kubelet::{Container, KubeletConfiguration, NodeFacts, Pod};
 use crate::provider::api::{Cluster, PodView};
 use crate::provider::cache::{Cache, Entry};
 use crate::provider::image::Image;
+use crate::provider::image::oci;
 use crate::provider::lease::Lease;
 use crate::record::{CgroupDriver, LedgerEntry, Plan, Role};
 use fs_err as fs;
@@ -15,8 +16,6 @@ use std::time::{Duration, Instant};
 
 /// The node's name.
 pub const NODE: &str = "node";
-/// What a pod's image must be called: the one program that the node carries.
-const WORKLOAD: &str = "docker.io/library/highwater-node:latest";
 
 /// A busy two-core machine under TCG; a quiet one needs a tenth of each.
 const API_READY: Duration = Duration::from_secs(180);
@@ -55,7 +54,7 @@ impl Session {
         progress: &dyn Fn(&str),
     ) -> Result<Session, VmError> {
         let tools = Tools::find(cache)?;
-        let seed = oci::archive(program, WORKLOAD, &image.manifest.pause)?;
+        let seed = oci::archive(&oci::node_images(program, oci::WORKLOAD, &image.manifest.pause))?;
         let key = shape.key(image, &seed, &tools);
         let checkpoint = cache.entry(KIND, &key, lease, |entry| -> Result<(), VmError> {
             Node::make_checkpoint(shape, &tools, image, &seed, entry, lease, progress)

@@ -1,4 +1,4 @@
-//! The images a node needs, made of one static program: the workload image and the pause image, as one OCI archive.
+//! Container images of one static program each, as one OCI archive: what a node needs so that it starts without a registry.
 
 use serde_json::{Value, json};
 use sha2::{Digest, Sha256};
@@ -8,27 +8,42 @@ const LAYER: &str = "application/vnd.oci.image.layer.v1.tar";
 const CONFIG: &str = "application/vnd.oci.image.config.v1+json";
 const MANIFEST: &str = "application/vnd.oci.image.manifest.v1+json";
 
-/// An archive (a tar of the OCI image layout) with two images: `workload`, whose entry point is the program, and `pause`, whose entry
-/// point is `program pause`. The same program gives the same bytes.
+/// The name of the workload image in a node's runtime.
+pub const WORKLOAD: &str = "docker.io/library/highwater-node:latest";
+
+/// A container image of one program.
+#[derive(Debug, Clone, Copy)]
+pub struct OneProgram<'a> {
+    /// The image's name, complete: registry, repository and tag.
+    pub name: &'a str,
+    /// Where the program lies, from the root.
+    pub path: &'a str,
+    /// The program.
+    pub program: &'a [u8],
+    /// The entry point.
+    pub entry: &'a [&'a str],
+}
+
+/// An archive (a tar of the OCI image layout) with these images; equal programs are in it once. The same images give the same bytes.
 ///
 /// # Errors
 /// A tar cannot be written (a program of more than 8 GiB).
-pub fn archive(program: &[u8], workload: &str, pause: &str) -> std::io::Result<Vec<u8>> {
+pub fn archive(images: &[OneProgram<'_>]) -> std::io::Result<Vec<u8>> {
     let mut blobs = Blobs::default();
-    let layer = blobs.add(LAYER, tar(&[("highwater-node", program, 0o755)])?);
     let mut manifests = Vec::new();
-    for (name, entry) in [(workload, vec!["/highwater-node"]), (pause, vec!["/highwater-node", "pause"])] {
+    for image in images {
+        let layer = blobs.add(LAYER, tar(&[(image.path, image.program, 0o755)])?);
         let config = json!({
             "architecture": "amd64",
             "os": "linux",
-            "config": { "Entrypoint": entry },
+            "config": { "Entrypoint": image.entry, "Env": ["PATH=/usr/local/bin"] },
             "rootfs": { "type": "layers", "diff_ids": [layer["digest"]] },
         });
         let config = blobs.add(CONFIG, config.to_string().into_bytes());
         let manifest = json!({ "schemaVersion": 2, "mediaType": MANIFEST, "config": config, "layers": [layer] });
         let mut manifest = blobs.add(MANIFEST, manifest.to_string().into_bytes());
         // containerd takes the image's name from this annotation.
-        manifest["annotations"] = json!({ "io.containerd.image.name": name });
+        manifest["annotations"] = json!({ "io.containerd.image.name": image.name });
         manifests.push(manifest);
     }
     let index = json!({ "schemaVersion": 2, "manifests": manifests }).to_string();
@@ -36,6 +51,13 @@ pub fn archive(program: &[u8], workload: &str, pause: &str) -> std::io::Result<V
     let mut files = vec![("oci-layout", layout.as_bytes(), 0o644), ("index.json", index.as_bytes(), 0o644)];
     files.extend(blobs.0.iter().map(|(path, bytes)| (path.as_str(), bytes.as_slice(), 0o644)));
     tar(&files)
+}
+
+/// The workload image and the pause image, which are the same program.
+#[must_use]
+pub fn node_images<'a>(program: &'a [u8], workload: &'a str, pause: &'a str) -> [OneProgram<'a>; 2] {
+    let image = |name, entry| OneProgram { name, path: "highwater-node", program, entry };
+    [image(workload, &["/highwater-node"]), image(pause, &["/highwater-node", "pause"])]
 }
 
 #[derive(Default)]
@@ -69,7 +91,8 @@ mod tests {
 
     #[test]
     fn every_digest_of_the_archive_is_the_one_of_a_blob_in_it() {
-        let bytes = archive(b"program", "docker.io/library/highwater-node:latest", "registry.k8s.io/pause:3").unwrap();
+        let images = node_images(b"program", "docker.io/library/highwater-node:latest", "registry.k8s.io/pause:3");
+        let bytes = archive(&images).unwrap();
         let mut files = BTreeMap::new();
         for entry in tar::Archive::new(&bytes[..]).entries().unwrap() {
             let mut entry = entry.unwrap();
@@ -95,6 +118,6 @@ mod tests {
             assert_eq!(layer.entries().unwrap().next().unwrap().unwrap().header().mode().unwrap(), 0o755);
         }
         assert_eq!(names, ["docker.io/library/highwater-node:latest", "registry.k8s.io/pause:3"]);
-        assert_eq!(bytes, archive(b"program", names[0], names[1]).unwrap());
+        assert_eq!(bytes, archive(&images).unwrap());
     }
 }
