@@ -29,12 +29,7 @@ pub fn run(cache: bool, json: bool) -> anyhow::Result<Exit> {
 fn prune(cache: &Cache) -> anyhow::Result<Pruned> {
     let mut sum = Pruned::default();
     // Checkpoints first: a kernel is in use while one of its checkpoints is.
-    for kind in [
-        sim::KIND,
-        #[cfg(feature = "cluster")]
-        crate::provider::vm::KIND,
-        kernel::KIND,
-    ] {
+    for kind in [sim::KIND, crate::provider::vm::KIND, kernel::KIND] {
         let one = cache.prune(kind)?;
         sum.entries += one.entries;
         sum.bytes += one.bytes;

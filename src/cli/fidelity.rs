@@ -1,14 +1,16 @@
 //! `highwater fidelity`: a lab's pods on a real kubelet, and the control ledger it writes held against the simulator's plan.
 
 use super::{Exit, input, print, print_json};
-use crate::kubelet::{KubeletConfiguration, NodeFacts, Pod, Resources, aggregate};
-use crate::lab::{Arm, Lab};
-use crate::ledger::{Action, Evidence, Life, Step, Verdict, misplaced};
+use crate::kubelet::{KubeletConfiguration, NodeFacts, Pod, Refusal, Resources, aggregate};
+use crate::lab::{Arm, Lab, NodeStep};
+use crate::ledger::{Action, Evidence, Life, Replay, Step, Verdict, misplaced};
+use crate::provider::api::ApiError;
 use crate::provider::cache::{Cache, cache_dir};
 use crate::provider::image::{Image, Recipe, Store};
 use crate::provider::lease::{Lease, state_dir};
 use crate::provider::vm::{Session, Shape, VmError};
 use crate::provider::{NodePrograms, interrupt};
+use crate::record::LedgerEntry;
 use anyhow::Result;
 use camino::Utf8PathBuf;
 use serde::Serialize;
@@ -28,7 +30,7 @@ pub struct Args {
     /// Only these arms.
     #[arg(long = "arm", value_name = "ARM")]
     arms: Vec<String>,
-    /// What to do to the running node then: an arm's name (its kubelet configuration and its pods' resources, in place) or
+    /// What to do to the running node then, after the steps of the lab's own phases: an arm's name (its kubelet configuration and its pods' resources, in place) or
     /// POD/CONTAINER (killed and started again); may be given several times, and the ledger is compared after each.
     #[arg(long, value_name = "STEP")]
     then: Vec<String>,
@@ -124,13 +126,16 @@ fn image(arm: &Arm) -> Result<std::result::Result<Image, String>> {
 
 /// What is done to the node after its pods run.
 enum Next<'a> {
+    /// The lab's own step of a phase.
+    Step { phase: &'a str, step: &'a NodeStep },
     /// The running node becomes this arm: its kubelet restarts with the arm's configuration, its pods are resized in place.
     Arm(&'a Arm),
     /// A container is killed and starts again.
     Restart { pod: &'a str, container: &'a str },
 }
 
-fn script<'a>(lab: &'a Lab, arm: &Arm, then: &'a [String]) -> Result<Vec<Next<'a>>> {
+/// The steps of the arm's phases, then those of the command line.
+fn script<'a>(lab: &'a Lab, arm: &'a Arm, then: &'a [String]) -> Result<Vec<Next<'a>>> {
     let next = |word: &'a String| {
         if let Some((pod, container)) = word.split_once('/') {
             let there = arm.pods.iter().any(|p| p.name() == pod && p.containers().any(|c| c.name == container));
@@ -155,7 +160,9 @@ fn script<'a>(lab: &'a Lab, arm: &Arm, then: &'a [String]) -> Result<Vec<Next<'a
         }
         Ok(Next::Arm(next))
     };
-    then.iter().map(|word| next(word).map_err(|why| Exit::BadInput.because(why))).collect()
+    let own = arm.phases.iter().filter_map(|phase| Some(Next::Step { phase: &phase.name, step: phase.step.as_ref()? }));
+    let then = then.iter().map(|word| next(word).map_err(|why| Exit::BadInput.because(why)));
+    own.map(Ok).chain(then).collect()
 }
 
 fn without_resources(pod: &Pod) -> Pod {
@@ -202,41 +209,45 @@ fn compare(lab: &Lab, arm: &Arm, image: &Image, args: &Args) -> Result<Compared>
     let cache = Cache::at(cache_dir());
     let mut session = Session::start(image, &shape, &arm.kubelet, &program, &cache, &lease, &dir, &progress).map_err(code)?;
     progress("the node is ready; starting the pods");
-    let mut pods = session.run_pods(&arm.pods).map_err(code)?;
-    let mut config = arm.kubelet.clone();
+    let pods = session.run_pods(&arm.pods).map_err(code)?;
+    let (config, facts) = (arm.kubelet.clone(), session.facts().map_err(code)?);
+    let version = arm.node.kubernetes.parse().map_err(|e| Exit::BadInput.because(e))?;
+    let refuses = |reasons: Vec<Refusal>| {
+        anyhow::anyhow!("the kubelet did what the simulator says that it refuses: {}", aggregate(&reasons))
+    };
+    let mut node = Replay::create(version, &config, &facts, &pods).map_err(refuses)?;
     let mut life = Life {
         kubernetes: image.manifest.kubernetes.clone(),
         node: serde_json::json!({ "kernel": image.manifest.kernel, "image": image.manifest.key }),
-        facts: session.facts().map_err(code)?,
+        facts,
         steps: Vec::new(),
     };
     progress("reading the ledger");
-    let created = Action::Create { config: config.clone(), pods: pods.clone() };
-    let mut steps = vec![settle(&mut session, &mut life, created)?];
+    let created = Action::Create { config, pods };
+    let mut steps = vec![settle(&mut session, &mut life, &node, created)?];
     for next in script {
         let actions = match next {
-            Next::Arm(arm) => actions(arm, &config, &pods),
+            Next::Step { phase, step } => {
+                let action = node.action(step).map_err(|why| Exit::BadInput.because(format!("phase {phase}: {why}")))?;
+                if let Some(words) = step.refused() {
+                    progress(&format!("{}, which must be refused", self::words(&action)));
+                    let said = refusal(&mut session, &mut node, &action, words)?;
+                    let (_, misplaced, evidence) = read(&mut session, &life, &node)?;
+                    steps.push(Stepped { step: format!("refused: {}", said.trim()), misplaced, evidence });
+                    continue;
+                }
+                vec![action]
+            }
+            Next::Arm(arm) => actions(arm, node.config(), node.planning().pods()),
             Next::Restart { pod, container } => {
                 vec![Action::RestartContainer { pod: pod.to_owned(), container: container.to_owned() }]
             }
         };
         for action in actions {
             progress(&words(&action));
-            match &action {
-                Action::Create { .. } => {}
-                Action::RestartKubelet { config: new } => {
-                    session.start_kubelet(new).map_err(code)?;
-                    config = new.clone();
-                }
-                Action::RestartContainer { pod, container } => session.restart_container(pod, container).map_err(code)?,
-                Action::Resize { pods: new } => {
-                    for new in new {
-                        session.resize(new).map_err(code)?;
-                        pods.iter_mut().filter(|pod| pod.name() == new.name()).for_each(|pod| pod.clone_from(new));
-                    }
-                }
-            }
-            steps.push(settle(&mut session, &mut life, action)?);
+            let action = act(&mut session, &node, action).map_err(code)?;
+            node.act(&action).map_err(refuses)?;
+            steps.push(settle(&mut session, &mut life, &node, action)?);
         }
     }
     drop(session);
@@ -255,25 +266,59 @@ fn compare(lab: &Lab, arm: &Arm, image: &Image, args: &Args) -> Result<Compared>
     })
 }
 
-/// Reads the ledger until it is what the simulator says, or until longer than the kubelet takes to follow a change, and adds the step
-/// to the life.
-fn settle(session: &mut Session, life: &mut Life, action: Action) -> Result<Stepped> {
-    let step = words(&action);
-    life.steps.push(Step { action, ledger: Vec::new() });
-    let plans = life.plans().map_err(|refusals| {
-        anyhow::anyhow!("the kubelet did what the simulator says that it refuses: {}", aggregate(&refusals))
-    })?;
-    let plan = plans.last().expect("a plan for every step");
-    let ends = Instant::now() + SETTLED;
-    loop {
-        let ledger = session.ledger(plan).map_err(code)?;
-        let evidence = life.verify(plan, &ledger);
-        let misplaced = misplaced(plan, &ledger);
-        if evidence.verdict == Verdict::Fulfilled && misplaced.is_empty() || Instant::now() >= ends {
-            life.steps.last_mut().expect("just pushed").ledger = ledger;
-            return Ok(Stepped { step, misplaced, evidence });
+/// Does it to the real node; returns what was done, with what only the node could say.
+fn act(session: &mut Session, node: &Replay, action: Action) -> std::result::Result<Action, VmError> {
+    match &action {
+        Action::Create { .. } => {}
+        Action::RestartKubelet { config } => session.start_kubelet(config)?,
+        Action::RestartContainer { pod, container } => session.restart_container(pod, container)?,
+        Action::Resize { pods } => pods.iter().try_for_each(|pod| session.resize(pod))?,
+        Action::RecreatePod { pod, .. } => {
+            if let Some(known) = node.planning().pods().iter().find(|known| known.name() == pod) {
+                let uid = session.recreate_pod(known)?.metadata.uid;
+                return Ok(Action::RecreatePod { pod: pod.clone(), uid: Some(uid) });
+            }
         }
     }
+    Ok(action)
+}
+
+/// Does what must be refused, by the simulator and by the real kubelet, and returns the kubelet's own words.
+fn refusal(session: &mut Session, node: &mut Replay, action: &Action, words: &str) -> Result<String> {
+    if node.act(action).is_ok() {
+        return Err(Exit::BadInput.because(format!("the simulator accepts a {}: take out `refused`", self::words(action))));
+    }
+    match act(session, node, action.clone()) {
+        Err(VmError::Kubelet(said) | VmError::Api(ApiError::Infeasible { reason: said, .. })) if said.contains(words) => Ok(said),
+        Err(VmError::Kubelet(said) | VmError::Api(ApiError::Infeasible { reason: said, .. })) => {
+            Err(Exit::Failed.because(format!("the real kubelet refuses it in other words than {words:?}: {said}")))
+        }
+        Err(error) => Err(code(error)),
+        Ok(_) => Err(Exit::Failed.because(format!("the real kubelet accepts a {}", self::words(action)))),
+    }
+}
+
+/// Reads the ledger until it is what the simulator says, or until longer than the kubelet takes to follow a change.
+fn read(session: &mut Session, life: &Life, node: &Replay) -> Result<(Vec<LedgerEntry>, Vec<String>, Evidence)> {
+    let plan = node.plan();
+    let ends = Instant::now() + SETTLED;
+    loop {
+        let ledger = session.ledger(&plan).map_err(code)?;
+        let evidence = life.verify(&plan, &ledger);
+        let misplaced = misplaced(&plan, &ledger);
+        if evidence.verdict == Verdict::Fulfilled && misplaced.is_empty() || Instant::now() >= ends {
+            return Ok((ledger, misplaced, evidence));
+        }
+    }
+}
+
+/// Reads the ledger after a step and adds both to the life.
+fn settle(session: &mut Session, life: &mut Life, node: &Replay, action: Action) -> Result<Stepped> {
+    let step = words(&action);
+    life.steps.push(Step { action, ledger: Vec::new() });
+    let (ledger, misplaced, evidence) = read(session, life, node)?;
+    life.steps.last_mut().expect("just pushed").ledger = ledger;
+    Ok(Stepped { step, misplaced, evidence })
 }
 
 fn words(action: &Action) -> String {
@@ -281,6 +326,7 @@ fn words(action: &Action) -> String {
         Action::Create { .. } => "creation".to_owned(),
         Action::RestartKubelet { .. } => "restart of the kubelet with another configuration".to_owned(),
         Action::RestartContainer { pod, container } => format!("restart of {pod}/{container}"),
+        Action::RecreatePod { pod, .. } => format!("new pod {pod}"),
         Action::Resize { pods } => {
             format!("resize of {}", pods.iter().map(Pod::name).collect::<Vec<_>>().join(", "))
         }

@@ -8,7 +8,6 @@ mod diff;
 mod doctor;
 mod exit;
 mod export;
-#[cfg(feature = "cluster")]
 mod fidelity;
 mod image;
 mod input;
@@ -96,7 +95,6 @@ enum Command {
     /// Compute what the kubelet writes for Pods, explain it, compare versions and configurations.
     Plan(Box<plan::Options>),
     /// Run a lab's pods on a real kubelet and compare every byte it writes with the simulator's plan.
-    #[cfg(feature = "cluster")]
     Fidelity(fidelity::Args),
     /// Say what a cluster's nodes have, request and use, which pods bear swap, and whose swap would be too small.
     Audit(audit::Args),
@@ -162,7 +160,6 @@ fn run(cli: Cli) -> anyhow::Result<Exit> {
         Command::Clean { cache } => clean::run(cache, json),
         Command::Doctor { kernel } => doctor::run(&kernel.into(), json),
         Command::Plan(options) => plan::run(&options, json),
-        #[cfg(feature = "cluster")]
         Command::Fidelity(args) => fidelity::run(&args, json),
         Command::Audit(args) => audit::run(&args, json),
         Command::Image(args) => image::run(&args, json),

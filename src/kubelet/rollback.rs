@@ -83,6 +83,13 @@ impl NodeFiles {
         pod.containers().for_each(|container| self.restart_container(node, pod, &container.name));
     }
 
+    /// The pod and its containers are gone, and their cgroups with them.
+    pub fn remove_pod(&mut self, node: &Node, pod: &Pod) {
+        let policy = PodPolicy::of(node, pod);
+        let path = pod_path(node, pod, &policy);
+        self.cgroups.retain(|cgroup, _| *cgroup != path && !cgroup.starts_with(&format!("{path}/")));
+    }
+
     /// A container starts again: a new cgroup below the same pod.
     pub fn restart_container(&mut self, node: &Node, pod: &Pod, name: &str) {
         let policy = PodPolicy::of(node, pod);

@@ -64,6 +64,9 @@ pub enum Action {
     RecreatePod {
         /// Its name.
         pod: String,
+        /// The uid of the new one, where it is another: an API server gives every pod its own.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        uid: Option<String>,
     },
 }
 

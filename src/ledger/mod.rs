@@ -11,6 +11,7 @@ mod protection;
 mod render;
 mod replay;
 mod runbook;
+mod step;
 mod verify;
 
 pub use ceiling::{CEILINGS, Ceiling, ceiling, ceilings};

@@ -46,7 +46,7 @@ impl Replay {
             Action::RestartKubelet { config } => self.restart_kubelet(config)?,
             Action::RestartContainer { pod, container } => self.restart_container(pod, container)?,
             Action::Resize { pods } => self.resize(pods)?,
-            Action::RecreatePod { pod } => self.recreate_pod(pod)?,
+            Action::RecreatePod { pod, uid } => self.recreate_pod(pod, uid.as_deref())?,
         }
         Ok(())
     }
@@ -93,8 +93,15 @@ impl Replay {
         Ok(())
     }
 
-    fn recreate_pod(&mut self, pod: &str) -> Result<(), Vec<Refusal>> {
-        let found = self.pod(pod)?;
+    fn recreate_pod(&mut self, pod: &str, uid: Option<&str>) -> Result<(), Vec<Refusal>> {
+        let mut found = self.pod(pod)?;
+        if let Some(uid) = uid.filter(|uid| *uid != found.metadata.uid) {
+            self.files.remove_pod(self.planning.node(), &found);
+            uid.clone_into(&mut found.metadata.uid);
+            let same = |old: &Pod| if old.name() == pod { found.clone() } else { old.clone() };
+            let pods: Vec<_> = self.planning.pods().iter().map(same).collect();
+            self.planning = Planning::new(self.version, &self.config, &self.facts, &pods)?;
+        }
         self.files.recreate_pod(self.planning.node(), &found);
         self.files.update_tiers(self.planning.node(), self.planning.pods());
         self.started(|role| match role {

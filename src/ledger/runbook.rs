@@ -208,7 +208,7 @@ impl Book {
         let (before, mut commands) = (self.node.clone(), Vec::new());
         for pod in before.planning().pods().iter().filter(|pod| stale.iter().any(|left| in_pod(&left.cgroup, pod.name()))) {
             commands.push(format!("kubectl delete pod {}", pod.name()));
-            self.node.act(&Action::RecreatePod { pod: pod.name().to_owned() })?;
+            self.node.act(&Action::RecreatePod { pod: pod.name().to_owned(), uid: None })?;
         }
         if !commands.is_empty() {
             self.note(&before, "Delete the pods that still hold a value; their controllers make them anew", commands);
@@ -274,7 +274,7 @@ fn wrong_orders(
         }
     }
     resizes.into_iter().for_each(&mut keep);
-    let anew = pods.iter().map(|pod| Action::RecreatePod { pod: pod.name().to_owned() });
+    let anew = pods.iter().map(|pod| Action::RecreatePod { pod: pod.name().to_owned(), uid: None });
     keep(try_it("The pods first, made anew under the old configuration", &anew.chain([restart(target)]).collect::<Vec<_>>()));
     let bigger: Vec<Pod> = pods.iter().map(bigger).collect();
     let late = [restart(target), resize(&bigger), resize(pods)];

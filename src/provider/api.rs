@@ -28,6 +28,14 @@ pub enum ApiError {
         /// Why.
         source: Box<kube::Error>,
     },
+    /// The kubelet will not resize a pod.
+    #[error("the kubelet says that resizing pod {pod} is infeasible; its own words:\n{reason}")]
+    Infeasible {
+        /// The pod.
+        pod: String,
+        /// Why.
+        reason: String,
+    },
     /// Something did not come about in time.
     #[error("{what} within {} s; last seen: {seen}", .deadline.as_secs())]
     Deadline {
@@ -189,7 +197,11 @@ impl Cluster {
         asked.map_err(request(format!("resizing pod {name}")))?;
         self.until(&format!("pod {name} was not resized"), deadline, || {
             alive()?;
-            Ok(self.pod(name)?.not_resized().map_or(Ok(()), Err))
+            let pod = self.pod(name)?;
+            if let Some(reason) = pod.infeasible() {
+                return Err(ApiError::Infeasible { pod: name.to_owned(), reason }.into());
+            }
+            Ok(pod.not_resized().map_or(Ok(()), Err))
         })
     }
 
@@ -215,13 +227,27 @@ impl Cluster {
         })
     }
 
-    /// Deletes a pod and does not wait.
+    /// Deletes a pod and waits until its kubelet has ended it.
     ///
     /// # Errors
-    /// The API refuses it.
-    pub fn delete_pod(&self, name: &str) -> Result<(), ApiError> {
-        let done = self.call(self.pods().delete(name, &DeleteParams::default().grace_period(0)));
-        done.map(drop).map_err(request(format!("deleting pod {name}")))
+    /// The API refuses it; it is not gone in time; what `alive` says.
+    pub fn delete_pod<E: From<ApiError>>(
+        &self,
+        name: &str,
+        deadline: Duration,
+        mut alive: impl FnMut() -> Result<(), E>,
+    ) -> Result<(), E> {
+        // A second of grace: with none the API forgets the pod before the kubelet has ended it.
+        let done = self.call(self.pods().delete(name, &DeleteParams::default().grace_period(1)));
+        done.map(drop).map_err(request(format!("deleting pod {name}")))?;
+        self.until(&format!("pod {name} did not end"), deadline, || {
+            alive()?;
+            Ok(match self.call(self.pods().get_opt(name)) {
+                Ok(None) => Ok(()),
+                Ok(Some(_)) => Err("it is still there".to_owned()),
+                Err(e) => Err(e.to_string()),
+            })
+        })
     }
 
     fn pods(&self) -> Api<Pod> {
@@ -286,6 +312,13 @@ impl PodView {
         let status = self.0.status.as_ref()?;
         let init = status.init_container_statuses.iter().flatten();
         init.chain(status.container_statuses.iter().flatten()).find(|status| status.name == name).cloned()
+    }
+
+    /// Why the kubelet will not give the pod the resources of its spec (condition PodResizePending, reason Infeasible).
+    fn infeasible(&self) -> Option<String> {
+        let conditions = self.0.status.as_ref()?.conditions.as_ref()?;
+        let refused = conditions.iter().find(|c| c.type_ == "PodResizePending" && c.reason.as_deref() == Some("Infeasible"));
+        refused.map(|condition| condition.message.clone().unwrap_or_default())
     }
 
     /// Why the pod's resources are not yet those of its spec; nothing when they are.

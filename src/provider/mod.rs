@@ -1,6 +1,5 @@
 //! Where a node comes from: the deterministic VM, an existing node, leases of what was created, and clean-up.
 
-#[cfg(feature = "cluster")]
 pub mod api;
 pub mod attach;
 pub mod cache;
@@ -12,7 +11,6 @@ pub mod lease;
 pub mod machine;
 mod programs;
 pub mod sim;
-#[cfg(feature = "cluster")]
 pub mod vm;
 
 pub use programs::{NodePrograms, ProgramError};

@@ -20,5 +20,4 @@ pub use initramfs::build as build_initramfs;
 pub use process::run_with_deadline;
 pub(super) use process::{Process, StartError};
 pub use qemu::{Hardware, Qemu, in_path};
-#[cfg(feature = "cluster")]
 pub(super) use qmp::Monitor;

@@ -91,7 +91,6 @@ impl Monitor {
         }
     }
 
-    #[cfg(feature = "cluster")]
     /// Saves (`migrate`) or restores (`migrate-incoming`) the state of a machine and waits until that is complete.
     pub fn migrate(&mut self, command: &str, uri: &str) -> Result<(), MachineError> {
         let events = json!({ "capabilities": [{ "capability": "events", "state": true }] });

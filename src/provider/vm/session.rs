@@ -189,6 +189,17 @@ impl Session {
         self.cluster.container_restarted(pod, container, status.restart_count, CHANGED, || control_plane.check())
     }
 
+    /// Deletes a pod, makes it again and waits until it runs; returns it with its new uid.
+    ///
+    /// # Errors
+    /// It does not end, or the new one does not run.
+    pub fn recreate_pod(&mut self, pod: &Pod) -> Result<Pod, VmError> {
+        let control_plane = &mut self.control_plane;
+        self.cluster.delete_pod(pod.name(), CHANGED, || control_plane.check())?;
+        let mut made = self.run_pods(std::slice::from_ref(pod))?;
+        Ok(made.remove(0))
+    }
+
     /// Reads the control ledger of every level. The plan names the cgroups above the pods; all others are found from their processes.
     ///
     /// # Errors
