@@ -38,7 +38,7 @@ fn lab(pods: usize, says: &str) -> Lab {
              \x20     args: [anon, --size=1Mi]\n      resources: {{requests: {{memory: 8Mi, cpu: 10m}}, limits: {{memory: 16Mi}}}}\n"
         );
     }
-    highwater::lab::load(&LabFiles { name: "synthetic".into(), files: vec![("lab.yaml".into(), text)] })
+    highwater::lab::load(&LabFiles { name: "synthetic".into(), files: vec![("lab.yaml".into(), text)], lesson: None })
         .unwrap_or_else(|e| panic!("{e}"))
 }
 

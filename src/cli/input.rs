@@ -1,7 +1,7 @@
 //! What a LAB argument means: a name of the catalogue, a directory, or one file with all documents.
 
 use super::Exit;
-use crate::lab::{self, Arm, Lab, LabFiles};
+use crate::lab::{self, Arm, LESSON, Lab, LabFiles};
 use crate::record::{RunDir, SEEDS, Seeds};
 use camino::{Utf8Path, Utf8PathBuf};
 
@@ -20,7 +20,10 @@ pub fn arms<'a>(lab: &'a Lab, names: &[String]) -> anyhow::Result<Vec<&'a Arm>> 
 
 /// The lab that a run was made from, as the run kept it.
 pub fn recorded(run: &RunDir) -> anyhow::Result<Lab> {
-    let files = LabFiles::from_joined(run.file("lab.yaml").as_str(), run.read_text("lab.yaml")?);
+    let mut files = LabFiles::from_joined(run.file("lab.yaml").as_str(), run.read_text("lab.yaml")?);
+    if run.file(LESSON).is_file() {
+        files.lesson = Some((run.file(LESSON).to_string(), run.read_text(LESSON)?));
+    }
     lab::load(&files).map_err(|problems| Exit::BadInput.because(problems))
 }
 
@@ -43,7 +46,7 @@ pub fn files(argument: &str) -> anyhow::Result<LabFiles> {
     }
     if path.is_file() {
         let name = path.file_stem().unwrap_or("lab").to_owned();
-        return Ok(LabFiles { name, files: vec![(argument.to_owned(), text(path)?)] });
+        return Ok(LabFiles { name, files: vec![(argument.to_owned(), text(path)?)], lesson: None });
     }
     lab::find(argument).map_err(|message| Exit::BadInput.because(message))
 }
@@ -57,7 +60,7 @@ fn directory(dir: &Utf8Path) -> anyhow::Result<LabFiles> {
     // The file that is ours stands first, as in the catalogue.
     paths.sort_by_key(|p| (p.file_name() != Some("lab.yaml"), p.clone()));
     let files = paths.into_iter().map(|p| Ok((p.to_string(), text(&p)?))).collect::<anyhow::Result<_>>()?;
-    Ok(LabFiles { name: absolute.file_name().unwrap_or("lab").to_owned(), files })
+    Ok(LabFiles::new(absolute.file_name().unwrap_or("lab").to_owned(), files))
 }
 
 fn yaml_files(dir: &Utf8Path) -> anyhow::Result<Vec<Utf8PathBuf>> {

@@ -12,6 +12,7 @@ mod fidelity;
 mod image;
 mod input;
 mod lab;
+mod learn;
 mod list;
 mod plan;
 mod report;
@@ -52,6 +53,8 @@ enum Command {
     },
     /// Run a lab and compare its arms.
     Run(run::Arguments),
+    /// Go through the labs of a course: predict, run, see what happened and why.
+    Learn(learn::Args),
     /// Set one field of a lab to one value after the other and find where it turns from harm to help.
     Sweep(sweep::Arguments),
     /// Print the control ledger of a run.
@@ -148,6 +151,7 @@ fn run(cli: Cli) -> anyhow::Result<Exit> {
         Command::List => list::run(json),
         Command::Show { lab } => show::run(&lab, json),
         Command::Run(arguments) => run::run(arguments, json),
+        Command::Learn(args) => learn::run(args, json),
         Command::Sweep(arguments) => sweep::run(arguments, json),
         Command::Snapshot { run } => snapshot::run(&run, json),
         Command::Capture(args) => capture::run(&args, json),

@@ -63,8 +63,20 @@ pub fn run(arguments: Arguments, json: bool) -> anyhow::Result<Exit> {
     perform(&lab, &arguments.arms, arguments.seeds.unwrap_or(1), arguments.how, json)
 }
 
-/// Runs these arms of a lab, all of them when none is named, with so many seeds.
+/// Runs these arms of a lab, all of them when none is named, with so many seeds, and prints the result.
 pub(super) fn perform(lab: &Lab, arms: &[String], seeds: u64, how: How, json: bool) -> anyhow::Result<Exit> {
+    let (run, studied) = conduct(lab, arms, seeds, how)?;
+    if json {
+        print_json(&serde_json::json!({"run": run.path(), "result": studied.result}))?;
+    } else {
+        print(studied.terminal())?;
+        print(format!("\nrun     {}\nreport  {}", run.path(), run.file("report.html")))?;
+    }
+    Ok(studied.exit())
+}
+
+/// Runs these arms of a lab and studies the run.
+pub(super) fn conduct(lab: &Lab, arms: &[String], seeds: u64, how: How) -> anyhow::Result<(RunDir, studied::Studied)> {
     let began = Instant::now();
     let arms = input::arms(lab, arms)?;
     let plans = plans(&arms)?;
@@ -104,6 +116,9 @@ pub(super) fn perform(lab: &Lab, arms: &[String], seeds: u64, how: How, json: bo
 
     for (lab, member) in &members {
         member.write("lab.yaml", lab.text.as_bytes())?;
+        if let Some(lesson) = &lab.lesson_text {
+            member.write(lab::LESSON, lesson.as_bytes())?;
+        }
         for (name, plan) in &plans {
             member.write_json(&format!("plan/{name}.json"), plan)?;
         }
@@ -131,14 +146,7 @@ pub(super) fn perform(lab: &Lab, arms: &[String], seeds: u64, how: How, json: bo
     timing.add("total", began.elapsed());
     run.write_json("timing.json", &timing.json(&arm_timings))?;
     held.release();
-
-    if json {
-        print_json(&serde_json::json!({"run": run.path(), "result": studied.result}))?;
-    } else {
-        print(studied.terminal())?;
-        print(format!("\nrun     {}\nreport  {}", run.path(), run.file("report.html")))?;
-    }
-    Ok(studied.exit())
+    Ok((run, studied))
 }
 
 /// The plan of every arm, or everything the kubelets refuse.

@@ -37,6 +37,10 @@ fn text(lab: &Lab) -> String {
             let _ = write!(out, "\n{title}\n{}", lines.iter().map(|l| format!("  {l}\n")).collect::<String>());
         }
     };
+    if let Some(lesson) = &lab.lesson {
+        let choices = lesson.predict.choices.iter().enumerate().map(|(at, choice)| format!("{}  {}", at + 1, one_line(choice)));
+        section("Predict before it runs", std::iter::once(one_line(&lesson.predict.ask)).chain(choices).collect());
+    }
     section("Arms", lab.arms.iter().map(|a| format!("{}: {}", a.name, one_line(&a.about))).collect());
     section("Arms may differ in", lab.vary.clone());
     if let Some(arm) = lab.arm(&lab.baseline) {

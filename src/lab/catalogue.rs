@@ -7,9 +7,19 @@ pub struct LabFiles {
     pub name: String,
     /// Name and text of each YAML file, `lab.yaml` first.
     pub files: Vec<(String, String)>,
+    /// Name and text of `lesson.yaml`, which says nothing about the node and so is no part of what is run.
+    pub lesson: Option<(String, String)>,
 }
 
 impl LabFiles {
+    /// The files of a directory: `lesson.yaml` is taken out of the documents.
+    #[must_use]
+    pub fn new(name: String, mut files: Vec<(String, String)>) -> LabFiles {
+        let is_lesson = |(file, _): &(String, String)| file.rsplit('/').next() == Some(LESSON);
+        let lesson = files.iter().position(is_lesson).map(|at| files.remove(at));
+        LabFiles { name, files, lesson }
+    }
+
     /// All documents as one text of several YAML documents. Its first line keeps the name, each document its file's.
     #[must_use]
     pub fn joined(&self) -> String {
@@ -22,9 +32,12 @@ impl LabFiles {
     #[must_use]
     pub fn from_joined(file: &str, text: String) -> LabFiles {
         let name = text.lines().next().and_then(|line| line.strip_prefix(JOINED)).unwrap_or("lab").to_owned();
-        LabFiles { name, files: vec![(file.to_owned(), text)] }
+        LabFiles { name, files: vec![(file.to_owned(), text)], lesson: None }
     }
 }
+
+/// The file of a lab's lesson.
+pub const LESSON: &str = "lesson.yaml";
 
 const JOINED: &str = "# lab ";
 
@@ -36,9 +49,9 @@ include!(concat!(env!("OUT_DIR"), "/labs.rs"));
 
 /// Every lab, by name.
 pub fn catalogue() -> impl Iterator<Item = LabFiles> {
-    LABS.iter().map(|(name, files)| LabFiles {
-        name: (*name).to_owned(),
-        files: files.iter().map(|(file, text)| ((*file).to_owned(), (*text).to_owned())).collect(),
+    LABS.iter().map(|(name, files)| {
+        let files = files.iter().map(|(file, text)| ((*file).to_owned(), (*text).to_owned())).collect();
+        LabFiles::new((*name).to_owned(), files)
     })
 }
 

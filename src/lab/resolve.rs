@@ -3,7 +3,8 @@
 use super::file::LabFile;
 use super::key::{comparability_key, differing};
 use super::{
-    Acceptance, Alerts, Budget, Expectation, LabFiles, NodeShape, Phase, Scale, SourceFile, Span, Sweep, check, merge, pod,
+    Acceptance, Alerts, Budget, Expectation, LabFiles, Lesson, NodeShape, Phase, Scale, SourceFile, Span, Sweep, check, lesson,
+    merge, pod,
 };
 use crate::kubelet::{KubeletConfiguration, NodeFacts, Pod};
 use crate::yaml::{self, Entry, Kind, Mark, Node, Path, Problem, Problems};
@@ -45,6 +46,10 @@ pub struct Lab {
     pub alerts: Option<Alerts>,
     /// What the lab may cost.
     pub budget: Budget,
+    /// What to predict before running it, and what to make of it.
+    pub lesson: Option<Lesson>,
+    /// The lesson's file as it was read.
+    pub lesson_text: Option<String>,
     /// All documents as one text; reading it again gives the same lab.
     pub text: String,
 }
@@ -172,7 +177,10 @@ pub fn load(files: &LabFiles) -> Result<Lab, Problems> {
     let vary: Vec<_> = file.vary.iter().map(String::as_str).zip(vary_nodes).collect();
     // Arms that could not be read differ for that reason only; the comparison would add noise.
     let key = if problems.is_empty() { problems.keep(comparability_key(&named, &vary)) } else { None };
+    let lesson = files.lesson.as_ref().and_then(|(name, text)| problems.keep(lesson::read(name, text, &file.expectations)));
     let lab = Lab {
+        lesson,
+        lesson_text: files.lesson.as_ref().map(|(_, text)| text.clone()),
         name: files.name.clone(),
         title: file.title,
         question: file.question,
@@ -334,7 +342,7 @@ mod tests {
     fn fixture(path: &std::path::Path) -> LabFiles {
         let name = path.file_stem().unwrap().to_string_lossy().into_owned();
         let text = std::fs::read_to_string(path).unwrap();
-        LabFiles { files: vec![(format!("{name}.yaml"), text)], name }
+        LabFiles { files: vec![(format!("{name}.yaml"), text)], name, lesson: None }
     }
 
     fn fixtures() -> std::path::PathBuf {

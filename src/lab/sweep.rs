@@ -84,7 +84,7 @@ fn joined(name: &str, lab: Map<String, Value>, others: &[Value]) -> LabFiles {
     let text = |value: &Value| serde_json::to_string_pretty(value).unwrap_or_default();
     let mut files = vec![("lab.yaml".to_owned(), text(&Value::Object(lab)))];
     files.extend(others.iter().enumerate().map(|(i, other)| (format!("{i}.yaml"), text(other))));
-    LabFiles { name: name.to_owned(), files }
+    LabFiles { name: name.to_owned(), files, lesson: None }
 }
 
 fn without_unused(

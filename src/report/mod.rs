@@ -9,6 +9,7 @@ mod figures;
 mod framework;
 mod headline;
 mod layers;
+mod lesson;
 mod memory;
 mod page;
 mod plain;
@@ -19,6 +20,7 @@ mod tree;
 mod words;
 
 pub use framework::{FrameworkRun, framework_html, headline as framework_headline};
+pub use lesson::{Choice, Told, told};
 pub use page::html;
 pub use plain::{plain, xml};
 pub use prometheus::{rules, unit_test};

@@ -7,6 +7,7 @@ use super::events::{EventList, lists};
 use super::figures::{Figure, class, latencies, overlays};
 use super::headline::headline;
 use super::layers::layers;
+use super::lesson::{Told, told};
 use super::memory::{ByPod, by_pod, memory};
 use super::plain::plain;
 use super::terminal::standing;
@@ -33,6 +34,7 @@ struct Page<'a> {
     layers: Vec<Figure>,
     overlays: Vec<Figure>,
     latencies: Option<Figure>,
+    lesson: Option<Told>,
     trees: Vec<ArmTrees>,
     alerts: Vec<AlertRow>,
     readings: Vec<Reading>,
@@ -98,6 +100,7 @@ pub fn html(subject: &Subject<'_>) -> Result<String, askama::Error> {
         layers: layers(subject),
         overlays: overlays(subject),
         latencies: latencies(subject),
+        lesson: lab.lesson.as_ref().map(|lesson| told(lesson, result)),
         trees: trees(subject),
         alerts: rows(lab, result),
         readings: readings(lab),

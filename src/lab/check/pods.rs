@@ -155,7 +155,8 @@ mod tests {
         let good = include_str!("../../../fixtures/labs/good.yaml");
         let bad = good.replacen("metadata: {name: p}", "metadata: {name: p, annotations: {highwater/slice: kubepods}}", 1);
         assert_ne!(good, bad);
-        let problems = load(&LabFiles { name: "bad".to_owned(), files: vec![("bad.yaml".to_owned(), bad)] }).unwrap_err();
+        let problems =
+            load(&LabFiles { name: "bad".to_owned(), files: vec![("bad.yaml".to_owned(), bad)], lesson: None }).unwrap_err();
         let told = problems.to_string();
         assert!(told.contains("must name a slice beside kubepods"), "{told}");
         assert!(told.contains("has no resources and no initContainers"), "{told}");

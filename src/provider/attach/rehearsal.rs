@@ -48,6 +48,7 @@ pub fn rehearsal(captured: &Captured, name: &str, likeness: Likeness<'_>) -> Res
     let emit = |value: &Value| crate::yaml::emit(value);
     let documents: Result<Vec<String>, String> = pods.iter().map(|(_, pod)| emit(pod)).collect();
     let files = LabFiles {
+        lesson: None,
         name: name.to_owned(),
         files: vec![
             ("lab.yaml".to_owned(), format!("{HEAD}{}", emit(&lab)?)),
