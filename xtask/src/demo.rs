@@ -7,7 +7,7 @@ use xshell::{Shell, cmd};
 const LAB: &str = "swap/cpu-inference";
 
 pub fn run(sh: &Shell) -> Result<()> {
-    crate::install::run()?;
+    crate::install::run(false)?;
     crate::build::run()?;
     cmd!(sh, "cargo run --quiet -- run {LAB}").run()?;
     Ok(())

@@ -9,10 +9,20 @@ use std::process::Command;
 /// Programs and the packages that have them.
 const NEEDED: [(&str, &str); 2] = [("qemu-system-x86_64", "qemu-system-x86"), ("mke2fs", "e2fsprogs")];
 
-/// Says what it will do and does it.
+/// What building a node image and running it needs beside them; Go comes from elsewhere.
+const NODE_IMAGE: [(&str, &str); 5] = [
+    ("mmdebstrap", "mmdebstrap"),
+    ("qemu-img", "qemu-utils"),
+    ("gcc", "gcc libc6-dev"),
+    ("pkg-config", "pkg-config libseccomp-dev"),
+    ("tar", "tar"),
+];
+
+/// Says what it will do and does it; `node_images` also installs what node images need.
 #[expect(clippy::print_stdout, reason = "the user is told before anything is installed")]
-pub fn run() -> anyhow::Result<()> {
-    let mut missing: Vec<_> = NEEDED.into_iter().filter(|(program, _)| in_path(program.as_ref()).is_none()).collect();
+pub fn run(node_images: bool) -> anyhow::Result<()> {
+    let needed = NEEDED.into_iter().chain(NODE_IMAGE.into_iter().filter(|_| node_images));
+    let mut missing: Vec<_> = needed.filter(|(program, _)| in_path(program.as_ref()).is_none()).collect();
     if std::env::var_os("HIGHWATER_QEMU").is_some() {
         missing.retain(|needed| *needed != NEEDED[0]);
     }
@@ -31,6 +41,7 @@ pub fn run() -> anyhow::Result<()> {
         bail!("{programs} is missing: run `sudo {by_hand}`, then this command again");
     }
     println!("installing {} with apt-get (all that the simulator needs)", packages.join(" and "));
+    let packages = packages.iter().flat_map(|names| names.split(' '));
     let install = ["install", "-y", "-qq", "--no-install-recommends"].into_iter().chain(packages);
     for arguments in [vec!["update", "-qq"], install.collect()] {
         let status = Command::new("apt-get").args(&arguments).env("DEBIAN_FRONTEND", "noninteractive").status();
