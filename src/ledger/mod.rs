@@ -11,6 +11,8 @@ mod protection;
 mod render;
 mod replay;
 mod runbook;
+// A node plays its order and knows no lab.
+#[cfg(feature = "cli")]
 mod step;
 mod verify;
 
