@@ -8,7 +8,9 @@
 mod support;
 
 use serde_json::Value;
+use std::io::{BufRead, BufReader};
 use std::path::Path;
+use std::process::{Command, Stdio};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Instant;
 use support::{Place, alive, children, expect, highwater, signal};
@@ -71,6 +73,26 @@ fn a_kubelet_that_refuses_its_configuration_is_quoted() {
     let output = expect(2, &mut place.command(&["fidelity", lab.to_str().expect("UTF-8"), "--arm", "both"]));
     let text = String::from_utf8_lossy(&output.stderr);
     assert!(text.contains("its own words") && text.contains("requires MemoryQoS feature gate"), "{text}");
+}
+
+#[test]
+fn a_node_that_dies_under_its_pods_is_told_at_once() {
+    let Some(_machine) = with_image() else { return };
+    let (place, (lab, arm, ..)) = (Place::new(), LABS[0]);
+    let mut command = place.command(&["fidelity", lab, "--arm", arm]);
+    let mut child = command.stdout(Stdio::null()).stderr(Stdio::piped()).spawn().expect("the binary starts");
+    let mut lines = BufReader::new(child.stderr.take().expect("it is piped")).lines().map_while(Result::ok);
+    assert!(lines.any(|line| line.contains("starting the pods")), "the node never got ready");
+    let name = |pid: &u32| std::fs::read_to_string(format!("/proc/{pid}/comm")).unwrap_or_default();
+    let qemu = children(child.id()).into_iter().find(|pid| name(pid).starts_with("qemu-system")).expect("QEMU runs");
+    let begun = Instant::now();
+    expect(0, Command::new("kill").args(["-KILL", &qemu.to_string()]));
+    let text = lines.collect::<Vec<_>>().join("\n");
+    let status = child.wait().expect("it ends");
+    println!("told after {:.1} s: {text}", begun.elapsed().as_secs_f64());
+    assert_eq!(status.code(), Some(3), "{text}");
+    assert!(text.contains("QEMU was killed by signal 9 while running the arm"), "{text}");
+    place.assert_empty();
 }
 
 #[test]

@@ -168,6 +168,43 @@ impl LastWords {
         let panic = console.find("Kernel panic");
         // What led to a panic says more than the trace behind it.
         let cut = panic.map_or(console.len(), |at| console[at..].find('\n').map_or(console.len(), |end| at + end));
-        LastWords { console: tail(&console[..cut]), stderr: tail(&stderr), panicked: panic.is_some() }
+        let console = &console[..cut];
+        let (cause, last) = (cause(console), tail(console));
+        // The cause may be among the last lines already.
+        let console = if last.starts_with(&cause) || last.contains(&format!("\n{cause}")) { last } else { cause + "\n" + &last };
+        LastWords { console, stderr: tail(&stderr), panicked: panic.is_some() }
+    }
+}
+
+/// The first lines of a kernel's report of its own fault, which say what happened, in which process and where; registers and a trace follow.
+fn cause(console: &str) -> String {
+    let begins = |line: &&str| ["Oops: ", "BUG: ", "PANIC: "].iter().any(|word| line.contains(word));
+    let lines: Vec<_> = console.lines().map(str::trim_end).skip_while(|line| !begins(line)).take(5).collect();
+    lines.join("\n")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_last_words_keep_the_cause_before_registers_and_trace() {
+        let dir = tempfile::tempdir().unwrap();
+        let read = |console: &str| {
+            fs_err::write(dir.path().join("console.log"), console).unwrap();
+            LastWords::read(dir.path())
+        };
+        let trace: String = (0..40).map(|n| format!("[ 3.9] ? function_{n}+0x1f/0xa0\n")).collect();
+        let report = format!("[ 3.1] PANIC: double fault, error_code: 0x0\n[ 3.2] CPU: 1 PID: 10839 Comm: sleep\n{trace}");
+        let words = read(&format!("early line\n{report}[ 4.0] Kernel panic - not syncing: Fatal exception\n[ 4.1] behind it\n"));
+        assert!(words.panicked);
+        let lines: Vec<_> = words.console.lines().collect();
+        assert_eq!(lines[0], "[ 3.1] PANIC: double fault, error_code: 0x0");
+        assert_eq!(*lines.last().unwrap(), "[ 4.0] Kernel panic - not syncing: Fatal exception");
+        assert!(lines.len() == 17 && !words.console.contains("early line"), "{}", words.console);
+        // A report that fits is not said twice.
+        let short = read("a\n[ 3.1] BUG: bad page\nb\n");
+        assert_eq!((short.console.as_str(), short.panicked), ("a\n[ 3.1] BUG: bad page\nb", false));
+        assert_eq!(read("only this\n").console, "only this");
     }
 }

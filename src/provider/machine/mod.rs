@@ -14,7 +14,7 @@ mod qmp;
 mod ram;
 
 pub use boot::{BootFiles, BootInput, boot};
-pub use error::{MachineError, Stage};
+pub use error::{LastWords, MachineError, Stage};
 pub use fork::{Fork, ForkInput, ForkOutput};
 pub use initramfs::build as build_initramfs;
 pub use process::run_with_deadline;

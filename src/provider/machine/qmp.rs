@@ -10,7 +10,7 @@ use std::io::{BufRead, BufReader, Write};
 use std::os::unix::process::ExitStatusExt;
 use std::path::{Path, PathBuf};
 use std::process::{ChildStdin, Command, ExitStatus};
-use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, TryRecvError, channel};
 use std::time::{Duration, Instant};
 
 /// A machine with its monitor. Dropping it kills it.
@@ -160,6 +160,22 @@ impl Monitor {
         if let Some(event) = message["event"].as_str() {
             self.events.push(event.to_owned());
         }
+    }
+
+    /// Fails when QEMU has ended.
+    pub fn check(&mut self) -> Result<(), MachineError> {
+        loop {
+            match self.lines.try_recv() {
+                Ok(message) => self.note(&message),
+                Err(TryRecvError::Empty) => return Ok(()),
+                Err(TryRecvError::Disconnected) => return Err(self.ended()),
+            }
+        }
+    }
+
+    /// What the console and QEMU said last.
+    pub fn last_words(&self) -> LastWords {
+        LastWords::read(&self.dir)
     }
 
     /// Ends QEMU, which did not do what it should in time.

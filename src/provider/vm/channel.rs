@@ -50,6 +50,19 @@ pub enum ChannelError {
     },
 }
 
+impl ChannelError {
+    /// Whether it means that QEMU is gone, which closes the port: seen when reading, or already when writing.
+    #[must_use]
+    pub fn is_end(&self) -> bool {
+        use std::io::ErrorKind::{BrokenPipe, ConnectionReset};
+        match self {
+            ChannelError::Closed { .. } => true,
+            ChannelError::Socket { source, .. } => matches!(source.kind(), BrokenPipe | ConnectionReset),
+            _ => false,
+        }
+    }
+}
+
 /// The host's end of the port.
 #[derive(Debug)]
 pub struct Channel {

@@ -18,7 +18,7 @@ pub use session::{NODE, Session};
 
 use super::FileError;
 use super::api::ApiError;
-use super::machine::MachineError;
+use super::machine::{LastWords, MachineError};
 use std::process::ExitStatus;
 
 /// The cache's kind of checkpoints of this provider.
@@ -63,6 +63,14 @@ pub enum VmError {
     /// The port to the node.
     #[error(transparent)]
     Channel(#[from] ChannelError),
+    /// The node runs and does not answer.
+    #[error("{error}{last}")]
+    Silent {
+        /// What was asked, and how long it had.
+        error: ChannelError,
+        /// Console and stderr.
+        last: LastWords,
+    },
     /// The API.
     #[error(transparent)]
     Api(#[from] ApiError),

@@ -114,7 +114,7 @@ impl Session {
         let (node, control_plane) = (&mut self.node, &mut self.control_plane);
         let mut asked = Instant::now();
         self.cluster.node_ready(NODE, started.trim(), NODE_READY, || {
-            control_plane.check()?;
+            alive(node, control_plane)?;
             // Asking costs an emulated processor as much as the kubelet's own start: not at every look.
             if asked.elapsed() < REFUSAL_EVERY {
                 return Ok(());
@@ -149,8 +149,8 @@ impl Session {
             self.cluster.create_pod(&placed(pod))?;
         }
         let names: Vec<_> = pods.iter().map(Pod::name).collect();
-        let control_plane = &mut self.control_plane;
-        let seen = self.cluster.pods_running(&names, PODS_RUNNING, || control_plane.check())?;
+        let (node, control_plane) = (&mut self.node, &mut self.control_plane);
+        let seen = self.cluster.pods_running(&names, PODS_RUNNING, || alive(node, control_plane))?;
         Ok(pods.iter().map(|pod| with_uid(pod, &seen)).collect())
     }
 
@@ -170,8 +170,8 @@ impl Session {
         if let Some(resources) = &pod.spec.resources {
             spec["resources"] = json!(resources);
         }
-        let control_plane = &mut self.control_plane;
-        self.cluster.resize(pod.name(), &json!({ "spec": spec }), CHANGED, || control_plane.check())
+        let (node, control_plane) = (&mut self.node, &mut self.control_plane);
+        self.cluster.resize(pod.name(), &json!({ "spec": spec }), CHANGED, || alive(node, control_plane))
     }
 
     /// Kills a container and waits until the kubelet has started it again.
@@ -185,8 +185,8 @@ impl Session {
             return Err(capture::CaptureError::NoTask(Role::Container { pod: pod.into(), container: container.into() }).into());
         };
         self.node.step(&format!("ctr -n k8s.io tasks kill -s SIGKILL {id}"), ANSWER)?;
-        let control_plane = &mut self.control_plane;
-        self.cluster.container_restarted(pod, container, status.restart_count, CHANGED, || control_plane.check())
+        let (node, control_plane) = (&mut self.node, &mut self.control_plane);
+        self.cluster.container_restarted(pod, container, status.restart_count, CHANGED, || alive(node, control_plane))
     }
 
     /// Deletes a pod, makes it again and waits until it runs; returns it with its new uid.
@@ -194,8 +194,8 @@ impl Session {
     /// # Errors
     /// It does not end, or the new one does not run.
     pub fn recreate_pod(&mut self, pod: &Pod) -> Result<Pod, VmError> {
-        let control_plane = &mut self.control_plane;
-        self.cluster.delete_pod(pod.name(), CHANGED, || control_plane.check())?;
+        let (node, control_plane) = (&mut self.node, &mut self.control_plane);
+        self.cluster.delete_pod(pod.name(), CHANGED, || alive(node, control_plane))?;
         let mut made = self.run_pods(std::slice::from_ref(pod))?;
         Ok(made.remove(0))
     }
@@ -212,6 +212,12 @@ impl Session {
         let values = self.node.step(&capture::read_files(&levels), ANSWER)?;
         Ok(capture::ledger(levels, &values))
     }
+}
+
+/// Fails when the VM or a process of the control plane has ended: what is awaited then never comes.
+fn alive(node: &mut Node, control_plane: &mut ControlPlane) -> Result<(), VmError> {
+    node.check()?;
+    control_plane.check()
 }
 
 /// The kubelet's last error when systemd had to start it again.
