@@ -11,6 +11,7 @@ mod export;
 mod fidelity;
 mod image;
 mod input;
+mod inventory;
 mod lab;
 mod learn;
 mod list;
@@ -101,6 +102,8 @@ enum Command {
     Fidelity(fidelity::Args),
     /// Say what a cluster's nodes have, request and use, which pods bear swap, and whose swap would be too small.
     Audit(audit::Args),
+    /// Say which GPUs are held with little use and which have a growing queue, over time, and what to ask about each.
+    Inventory(inventory::Args),
     /// Build, list and prune node images: disks with a real kubelet for the providers on real Kubernetes.
     Image(image::Args),
     /// Print a shell's completion script.
@@ -166,6 +169,7 @@ fn run(cli: Cli) -> anyhow::Result<Exit> {
         Command::Plan(options) => plan::run(&options, json),
         Command::Fidelity(args) => fidelity::run(&args, json),
         Command::Audit(args) => audit::run(&args, json),
+        Command::Inventory(args) => inventory::run(&args, json),
         Command::Image(args) => image::run(&args, json),
         Command::Completions { shell } => {
             use clap::CommandFactory;

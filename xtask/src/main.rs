@@ -55,7 +55,7 @@ enum Task {
     },
     /// Write the JSON Schema of lab.yaml.
     Schema,
-    /// Fuzz a target of tests/fuzz: quantity, pod, kubelet_configuration, safetensors, usage_samples or capture.
+    /// Fuzz a target of tests/fuzz: quantity, pod, kubelet_configuration, safetensors, usage_samples, gpu_samples or capture.
     Fuzz {
         /// The target.
         target: String,

@@ -7,9 +7,9 @@
 mod lines;
 mod prometheus;
 
-use crate::yaml::{Mark, Path, Problem, Problems, Source};
+use crate::study::samples::Sheet;
+use crate::yaml::{Problem, Problems};
 use std::collections::BTreeMap;
-use std::sync::Arc;
 
 /// The query whose range answer is read. `max` folds what two scrape jobs of one kubelet export twice.
 pub const QUERY: &str = r#"max by (node, namespace, pod, container) (container_memory_working_set_bytes{container!="",pod!=""})"#;
@@ -41,49 +41,28 @@ pub struct Usage {
 /// # Errors
 /// Every mistake of every file, with its line.
 pub fn read(files: &[(String, String)]) -> Result<Usage, Problems> {
-    let mut reader = Reader::default();
+    let (mut usage, mut problems) = (Usage::default(), Problems::default());
     for (name, text) in files {
-        let source = Arc::new(Source { name: name.clone(), text: text.clone() });
-        reader.source = source.clone();
+        let mut reader = Reader { sheet: Sheet::new(name, text), usage };
+        let source = reader.sheet.source();
         match text.trim_start().chars().next() {
-            None => reader.problems.push(Problem::of_file(name, "the file is empty: it must hold samples")),
+            None => problems.push(Problem::of_file(name, "the file is empty: it must hold samples")),
             Some('{') => prometheus::read(&mut reader, &source.text),
             Some(_) => lines::read(&mut reader, &source.text),
         }
+        problems.keep(reader.sheet.problems.or(()));
+        usage = reader.usage;
     }
-    reader.problems.or(reader.usage)
+    problems.or(usage)
 }
 
-/// What is read so far, and what is wrong so far.
+/// What is read so far of a file and those before it.
 struct Reader {
-    source: Arc<Source>,
+    sheet: Sheet,
     usage: Usage,
-    problems: Problems,
-}
-
-impl Default for Reader {
-    fn default() -> Reader {
-        let source = Arc::new(Source { name: String::new(), text: String::new() });
-        Reader { source, usage: Usage::default(), problems: Problems::default() }
-    }
 }
 
 impl Reader {
-    /// A problem at a part of the text, which must be a slice of it.
-    fn wrong(&mut self, part: &str, path: &str, message: impl Into<String>) {
-        let text = &self.source.text;
-        let offset = (part.as_ptr() as usize).saturating_sub(text.as_ptr() as usize).min(text.len());
-        let before = text.get(..offset).unwrap_or_default();
-        let line_start = before.rfind('\n').map_or(0, |newline| newline + 1);
-        let number = |n: usize| u32::try_from(n).unwrap_or(u32::MAX);
-        let mark = Mark {
-            source: self.source.clone(),
-            line: number(before.matches('\n').count() + 1),
-            column: number(before[line_start..].chars().count() + 1),
-        };
-        self.problems.push(mark.problem(&Path::from(path), message));
-    }
-
     /// Keeps a sample. Two for one container at one time contradict each other.
     fn keep(&mut self, who: &Who, at_ms: i64, bytes: u64, (part, path): (&str, &str)) {
         let points = self.usage.series.entry(who.clone()).or_default();
@@ -92,19 +71,9 @@ impl Reader {
                 "a second sample of {}/{}/{} at this time: aggregate what is exported twice, with {QUERY}",
                 who.namespace, who.pod, who.container
             );
-            self.wrong(part, path, message);
+            self.sheet.wrong(part, path, message);
         }
     }
-}
-
-/// Unix seconds as milliseconds, if the number can be one of this century.
-fn milliseconds(text: &str) -> Result<i64, String> {
-    let hint = "must be unix seconds, as `date +%s` prints them";
-    let seconds: f64 = text.parse().map_err(|_| format!("the time {text:?} {hint}"))?;
-    if !(946_684_800.0..4_102_444_800.0).contains(&seconds) {
-        return Err(format!("the time {text} is not in this century: it {hint}"));
-    }
-    Ok((seconds * 1000.0).round() as i64)
 }
 
 #[cfg(test)]

@@ -1,6 +1,7 @@
 //! Lines of `kubectl top pod -A --containers --no-headers`, each after the unix seconds at which it was printed.
 
-use super::{Reader, Who, milliseconds};
+use super::{Reader, Who};
+use crate::study::samples::milliseconds;
 use crate::units::Quantity;
 
 const HEADER: [&str; 5] = ["NAMESPACE", "POD", "NAME", "CPU(cores)", "MEMORY(bytes)"];
@@ -14,7 +15,7 @@ pub(super) fn read(reader: &mut Reader, text: &str) {
                  --containers --no-headers` prints them",
                 columns.len()
             );
-            reader.wrong(line, "", message);
+            reader.sheet.wrong(line, "", message);
             continue;
         };
         if columns[1..] == HEADER {
@@ -33,7 +34,7 @@ pub(super) fn read(reader: &mut Reader, text: &str) {
             (at_ms, bytes) => {
                 for (part, message) in [(time, at_ms.err()), (memory, bytes.err())] {
                     if let Some(message) = message {
-                        reader.wrong(part, "", message);
+                        reader.sheet.wrong(part, "", message);
                     }
                 }
             }
