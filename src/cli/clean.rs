@@ -3,7 +3,7 @@
 use super::{Exit, print, print_json};
 use crate::provider::cache::{Cache, Pruned, cache_dir};
 use crate::provider::lease::{Removed, leftovers, state_dir};
-use crate::provider::{kernel, sim};
+use crate::provider::{docker, image, kernel, sim, vm};
 use serde_json::json;
 
 /// Removes what the leases of dead processes name; with `cache` also booted checkpoints and kernels that nobody uses.
@@ -28,8 +28,8 @@ pub fn run(cache: bool, json: bool) -> anyhow::Result<Exit> {
 
 fn prune(cache: &Cache) -> anyhow::Result<Pruned> {
     let mut sum = Pruned::default();
-    // Checkpoints first: a kernel is in use while one of its checkpoints is.
-    for kind in [sim::KIND, crate::provider::vm::KIND, kernel::KIND] {
+    // Checkpoints first: a kernel or a disk is in use while one of its checkpoints is.
+    for kind in [sim::KIND, vm::KIND, docker::KIND, kernel::KIND, image::DOCKER_KIND] {
         let one = cache.prune(kind)?;
         sum.entries += one.entries;
         sum.bytes += one.bytes;

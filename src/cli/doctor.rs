@@ -3,7 +3,8 @@
 use super::{Exit, print, print_json};
 use crate::provider::NodePrograms;
 use crate::provider::cache::{Cache, cache_dir};
-use crate::provider::doctor::{HostFacts, KvmProbe, ProviderReport, State, ToolFacts, judge, probe_kvm, tools};
+use crate::provider::doctor::{Check, HostFacts, KvmProbe, ProviderReport, State, ToolFacts, judge, probe_kvm, tools};
+use crate::provider::image;
 use crate::provider::kernel::{Kernel, KernelSource};
 use crate::provider::lease::{Lease, leftovers, state_dir};
 use crate::provider::machine::{Qemu, in_path};
@@ -26,10 +27,12 @@ pub fn run(kernel: &KernelSource, json: bool) -> anyhow::Result<Exit> {
     };
     let tools = ToolFacts {
         qemu: qemu.ok().map(|qemu| qemu.version),
+        qemu_img: in_path("qemu-img".as_ref()).is_some(),
         mke2fs: in_path("mke2fs".as_ref()).is_some(),
         kernel: kernel.map(|kernel| kernel.release).map_err(|error| error.to_string()),
         programs: programs.map(drop).map_err(|error| error.to_string()),
         docker: tools::docker(),
+        throwaway: image::docker_state(&cache).map(str::to_owned).map_err(|error| error.to_string()),
         kind: tools::version_of("kind", &["version"]),
         containerd: tools::version_of("containerd", &["--version"]),
         crio: tools::version_of("crio", &["--version"]),
@@ -55,20 +58,27 @@ fn describe(host: &HostFacts, reports: &[ProviderReport], stale: usize) -> Strin
     for report in reports {
         let word = if report.usable { "usable" } else { "not usable" };
         _ = writeln!(text, "\n{} - {} - {}", report.provider, word, report.gives);
-        for check in &report.checks {
-            let mark = match check.state {
-                State::Ok => "ok     ",
-                State::Limited => "limited",
-                State::Missing => "missing",
-            };
-            _ = writeln!(text, "  {mark}  {}: {}", check.need, check.has);
-            if let Some(fix) = &check.fix {
-                _ = writeln!(text, "           {fix}");
-            }
-        }
+        text += &table(&report.checks);
     }
     if stale > 0 {
         _ = writeln!(text, "\n{stale} killed runs left something behind: run `highwater clean`");
+    }
+    text
+}
+
+/// Each need with what there is, and what to do where it is not met.
+pub(super) fn table(checks: &[Check]) -> String {
+    let mut text = String::new();
+    for check in checks {
+        let mark = match check.state {
+            State::Ok => "ok     ",
+            State::Limited => "limited",
+            State::Missing => "missing",
+        };
+        _ = writeln!(text, "  {mark}  {}: {}", check.need, check.has);
+        if let Some(fix) = &check.fix {
+            _ = writeln!(text, "           {fix}");
+        }
     }
     text
 }

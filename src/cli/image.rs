@@ -81,7 +81,7 @@ fn code(error: ImageError) -> anyhow::Error {
         ImageError::Recipe(_) | ImageError::Binaries { .. } => Exit::BadInput.because(error),
         ImageError::Step(StepError::Interrupted) => Exit::Interrupted.because(error),
         ImageError::Missing(_) | ImageError::Step(_) | ImageError::Runtime { .. } => Exit::Substrate.because(error),
-        ImageError::Io(_) | ImageError::Manifest { .. } => error.into(),
+        ImageError::File(_) | ImageError::Io(_) | ImageError::Manifest { .. } => error.into(),
     }
 }
 

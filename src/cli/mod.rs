@@ -5,6 +5,7 @@ mod capture;
 mod clean;
 mod comparable;
 mod diff;
+mod docker;
 mod doctor;
 mod exit;
 mod export;
@@ -106,6 +107,8 @@ enum Command {
     Inventory(inventory::Args),
     /// Build, list and prune node images: disks with a real kubelet for the providers on real Kubernetes.
     Image(image::Args),
+    /// A throwaway Docker in a VM of its own for the docker and kind commands, and whether a Docker will do.
+    Docker(docker::Args),
     /// Print a shell's completion script.
     Completions {
         /// The shell to complete for.
@@ -171,6 +174,7 @@ fn run(cli: Cli) -> anyhow::Result<Exit> {
         Command::Audit(args) => audit::run(&args, json),
         Command::Inventory(args) => inventory::run(&args, json),
         Command::Image(args) => image::run(&args, json),
+        Command::Docker(args) => docker::run(&args, json),
         Command::Completions { shell } => {
             use clap::CommandFactory;
             clap_complete::generate(shell, &mut Cli::command(), "highwater", &mut std::io::stdout());

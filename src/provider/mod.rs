@@ -3,6 +3,7 @@
 pub mod api;
 pub mod attach;
 pub mod cache;
+pub mod docker;
 pub mod doctor;
 pub mod image;
 pub mod interrupt;

@@ -1,6 +1,7 @@
 //! What the facts mean for each provider: usable or not, why, and what to do.
 
 use super::{CgroupLayout, HostFacts, KernelVersion, KvmProbe, ToolFacts};
+use crate::provider::docker::EngineFacts;
 use serde::Serialize;
 
 const GIB: u64 = 1 << 30;
@@ -54,8 +55,9 @@ pub fn judge(host: &HostFacts, tools: &ToolFacts, kvm: &KvmProbe) -> Vec<Provide
     vec![
         report("sim", "the deterministic node: no root, no Docker, no KVM", sim(host, tools)),
         report("vm", "a throwaway VM with real kubelet, containerd and runc", vm(host, tools, kvm)),
-        report("kubeadm", "whole throwaway clusters in node containers", containers(host, tools)),
-        report("kind", "existing kind images and configurations", kind(host, tools)),
+        report("docker", "a throwaway Docker in a VM of its own, for kubeadm and kind", throwaway(host, tools)),
+        report("kubeadm", "whole throwaway clusters in node containers", containers(tools)),
+        report("kind", "existing kind images and configurations", kind(tools)),
         report("attach", "an existing node, read-only unless told otherwise", attach(host, tools)),
     ]
 }
@@ -144,40 +146,71 @@ fn vm(host: &HostFacts, tools: &ToolFacts, probe: &KvmProbe) -> Vec<Check> {
     ]
 }
 
-fn docker(tools: &ToolFacts) -> Vec<Check> {
-    let facts = match &tools.docker {
-        Err(reason) => {
-            return vec![not(State::Missing, "a Docker API", reason, "start Docker, set DOCKER_HOST, or use the provider vm")];
+/// What a Docker must have for node containers with a kubelet.
+pub fn judge_docker(facts: &EngineFacts) -> Vec<Check> {
+    let need = "Docker 20.10 or newer (API 1.41)";
+    // Docker's release notes: 20.10 is the first that knows cgroup v2.
+    let has = format!("{} (API {}) at {}", facts.version, facts.api, facts.endpoint);
+    let docker = match KernelVersion::parse(&facts.api) {
+        Some(api) if api >= KernelVersion(1, 41) => ok(need, has),
+        _ => {
+            not(State::Missing, need, has, "older ones cannot hand out cgroup v2: install a newer one, or use a throwaway Docker")
         }
-        Ok(facts) => facts,
     };
     let cgroups = match facts.cgroup_version.as_str() {
         "2" => ok("cgroup v2 where Docker runs", "v2"),
         version => {
-            let fix = "boot it with systemd.unified_cgroup_hierarchy=1, or use a throwaway Docker in a VM";
-            not(State::Missing, "cgroup v2 where Docker runs", format!("v{version}"), fix)
+            let fix = "Memory QoS exists in v2 only: boot it with systemd.unified_cgroup_hierarchy=1, or use a throwaway Docker";
+            let has = format!("v{version}, or v1 and v2 side by side");
+            not(State::Missing, "cgroup v2 where Docker runs", has, fix)
         }
     };
-    let swap = if facts.swap_limit {
-        ok("a swap controller there", "yes")
-    } else {
-        not(State::Limited, "a swap controller there", "no", "labs with swap need the provider sim or vm")
-    };
-    let mut checks = vec![ok("a Docker API", format!("{} at {}", facts.version, facts.endpoint)), cgroups, swap];
+    let controller = |need, there, state, fix| if there { ok(need, "yes") } else { not(state, need, "no", fix) };
+    let memory = "boot it with cgroup_enable=memory, or use a throwaway Docker";
+    let swap = "boot it with swapaccount=1, or use a throwaway Docker; without it labs with swap need sim or vm";
+    let mut checks = vec![
+        docker,
+        cgroups,
+        controller("a memory controller there", facts.memory_limit, State::Missing, memory),
+        controller("a swap controller there", facts.swap_limit, State::Limited, swap),
+    ];
     checks.extend(kernel_checks(Some(&facts.kernel)));
     checks
 }
 
-fn containers(_host: &HostFacts, tools: &ToolFacts) -> Vec<Check> {
-    docker(tools)
+fn containers(tools: &ToolFacts) -> Vec<Check> {
+    match &tools.docker {
+        Ok(facts) => judge_docker(facts),
+        Err(reason) => vec![not(State::Missing, "a Docker API", reason, "or have a throwaway one: highwater docker up")],
+    }
 }
 
-fn kind(_host: &HostFacts, tools: &ToolFacts) -> Vec<Check> {
+fn kind(tools: &ToolFacts) -> Vec<Check> {
     let kind = match &tools.kind {
         Some(version) => ok("the kind command", version),
         None => not(State::Missing, "the kind command", "none", "install kind, or use the provider kubeadm or sim"),
     };
-    [vec![kind], docker(tools)].concat()
+    [vec![kind], containers(tools)].concat()
+}
+
+fn throwaway(host: &HostFacts, tools: &ToolFacts) -> Vec<Check> {
+    let need = "its machine, or what builds it";
+    let machine = match &tools.throwaway {
+        Ok(state) => ok(need, state),
+        Err(reason) => not(State::Missing, need, "no", reason),
+    };
+    let qemu_img = match tools.qemu_img {
+        true => ok("qemu-img", "yes"),
+        false => not(State::Missing, "qemu-img", "none", "apt-get install qemu-utils"),
+    };
+    let less = "start it with less: highwater docker up --memory 2Gi";
+    vec![
+        qemu(tools),
+        qemu_img,
+        machine,
+        at_least("memory available", host.memory_available, 4 * GIB, State::Limited, less),
+        at_least("disk for the cache", tools.cache_free, 8 * GIB, State::Missing, "point XDG_CACHE_HOME at a larger disk"),
+    ]
 }
 
 fn attach(host: &HostFacts, tools: &ToolFacts) -> Vec<Check> {
@@ -303,6 +336,8 @@ mod tests {
             kernel: Ok("6.1.0-57-cloud-amd64".into()),
             programs: Ok(()),
             docker: Err("no Docker API at unix:///var/run/docker.sock".into()),
+            throwaway: Ok("built".into()),
+            qemu_img: true,
             cache_free: Some(50 * GIB),
             containerd: Some("1.7.20".into()),
             ..ToolFacts::default()
@@ -312,20 +347,40 @@ mod tests {
     #[test]
     fn the_simulator_asks_for_nothing_of_the_hosts_cgroups() {
         let hang = KvmProbe::Hangs { seconds: 15 };
-        assert_eq!(usable(&judge(&host("hybrid"), &equipped(), &hang)), ["sim", "vm"]);
-        assert_eq!(usable(&judge(&host("v1"), &equipped(), &hang)), ["sim", "vm"]);
-        assert_eq!(usable(&judge(&host("unified"), &equipped(), &hang)), ["sim", "vm", "attach"]);
+        assert_eq!(usable(&judge(&host("hybrid"), &equipped(), &hang)), ["sim", "vm", "docker"]);
+        assert_eq!(usable(&judge(&host("v1"), &equipped(), &hang)), ["sim", "vm", "docker"]);
+        assert_eq!(usable(&judge(&host("unified"), &equipped(), &hang)), ["sim", "vm", "docker", "attach"]);
     }
 
     #[test]
     fn every_unmet_need_says_what_to_do() {
         let bare = ToolFacts { kernel: Err("fetch it".into()), programs: Err("build them".into()), ..equipped() };
-        let bare = ToolFacts { qemu: None, mke2fs: false, cache_free: None, ..bare };
+        let bare = ToolFacts { qemu: None, qemu_img: false, mke2fs: false, cache_free: None, ..bare };
+        let bare = ToolFacts { throwaway: Err("install mmdebstrap".into()), ..bare };
         let probe = KvmProbe::NotTried { reason: "there is no /dev/kvm".into() };
         let reports = judge(&host("v1"), &bare, &probe);
         assert!(usable(&reports).is_empty());
         for check in reports.iter().flat_map(|report| &report.checks) {
             assert_eq!(check.state == State::Ok, check.fix.is_none(), "{check:?}");
+        }
+    }
+
+    #[test]
+    fn a_docker_that_will_not_do_is_told_all_that_it_lacks() {
+        let good = EngineFacts {
+            api: "1.41".into(),
+            cgroup_version: "2".into(),
+            kernel: "6.12.1".into(),
+            memory_limit: true,
+            swap_limit: true,
+            ..EngineFacts::default()
+        };
+        assert!(judge_docker(&good).iter().all(|check| check.state == State::Ok));
+        let bad = EngineFacts { api: "1.40".into(), cgroup_version: "1".into(), swap_limit: false, ..good };
+        let fixes: Vec<_> = judge_docker(&bad).into_iter().filter_map(|check| check.fix).collect();
+        assert_eq!(fixes.len(), 3, "{fixes:?}");
+        for (fix, word) in fixes.iter().zip(["install a newer one", "systemd.unified_cgroup_hierarchy=1", "swapaccount=1"]) {
+            assert!(fix.contains(word), "{fix}");
         }
     }
 

@@ -6,6 +6,6 @@ mod kvm;
 pub mod tools;
 
 pub use facts::{CgroupLayout, HostFacts, KernelVersion};
-pub use judge::{Check, ProviderReport, State, judge};
+pub use judge::{Check, ProviderReport, State, judge, judge_docker};
 pub use kvm::{KvmProbe, probe as probe_kvm};
-pub use tools::{DockerFacts, ToolFacts};
+pub use tools::ToolFacts;

@@ -1,10 +1,8 @@
 //! Programs and endpoints of this machine, asked with a deadline each.
 
+use crate::provider::docker::{Engine, EngineFacts, Wanted};
 use crate::provider::machine::run_with_deadline;
 use serde::Serialize;
-use serde_json::Value;
-use std::io::{Read, Write};
-use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::Duration;
@@ -17,6 +15,8 @@ const PATIENCE: Duration = Duration::from_secs(5);
 pub struct ToolFacts {
     /// QEMU.
     pub qemu: Option<String>,
+    /// qemu-img is there, for disks over disks.
+    pub qemu_img: bool,
     /// mke2fs is there, for labs with a data disk.
     pub mke2fs: bool,
     /// Why there is no usable kernel for the deterministic node, if there is none.
@@ -24,7 +24,9 @@ pub struct ToolFacts {
     /// Why there are no node programs, if there are none.
     pub programs: Result<(), String>,
     /// The Docker API.
-    pub docker: Result<DockerFacts, String>,
+    pub docker: Result<EngineFacts, String>,
+    /// Why a throwaway Docker cannot be started here, if it cannot.
+    pub throwaway: Result<String, String>,
     /// The `kind` command.
     pub kind: Option<String>,
     /// `containerd --version` of this machine.
@@ -42,10 +44,12 @@ impl Default for ToolFacts {
         let unknown = || "not looked for".to_owned();
         ToolFacts {
             qemu: None,
+            qemu_img: false,
             mke2fs: false,
             kernel: Err(unknown()),
             programs: Err(unknown()),
             docker: Err(unknown()),
+            throwaway: Err(unknown()),
             kind: None,
             containerd: None,
             crio: None,
@@ -53,24 +57,6 @@ impl Default for ToolFacts {
             cache_free: None,
         }
     }
-}
-
-/// A Docker endpoint.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
-#[serde(rename_all = "camelCase")]
-pub struct DockerFacts {
-    /// Where it answers.
-    pub endpoint: String,
-    /// Engine version.
-    pub version: String,
-    /// "1" or "2".
-    pub cgroup_version: String,
-    /// Kernel of the machine it runs on.
-    pub kernel: String,
-    /// Bytes of memory of that machine.
-    pub memory: u64,
-    /// It can limit swap.
-    pub swap_limit: bool,
 }
 
 /// The version a program prints: the first word that begins with a digit, after an optional `v`.
@@ -84,33 +70,11 @@ pub fn version_of(program: &str, arguments: &[&str]) -> Option<String> {
     output.status.success().then(|| text.split_whitespace().find_map(number).unwrap_or_else(|| "unknown version".into()))
 }
 
-/// Asks the Docker API at `DOCKER_HOST` or its usual socket.
-pub fn docker() -> Result<DockerFacts, String> {
-    let host = std::env::var("DOCKER_HOST").unwrap_or_else(|_| "unix:///var/run/docker.sock".into());
-    let Some(socket) = host.strip_prefix("unix://") else {
-        return Err(format!("DOCKER_HOST is {host}; only unix sockets are asked by doctor"));
-    };
-    let info = get(Path::new(socket), "/info").map_err(|error| format!("no Docker API at {host}: {error}"))?;
-    let text = |key: &str| info[key].as_str().unwrap_or("unknown").to_owned();
-    Ok(DockerFacts {
-        version: text("ServerVersion"),
-        cgroup_version: text("CgroupVersion"),
-        kernel: text("KernelVersion"),
-        memory: info["MemTotal"].as_u64().unwrap_or(0),
-        swap_limit: info["SwapLimit"].as_bool().unwrap_or(false),
-        endpoint: host,
-    })
-}
-
-fn get(socket: &Path, path: &str) -> std::io::Result<Value> {
-    let mut stream = UnixStream::connect(socket)?;
-    stream.set_read_timeout(Some(PATIENCE))?;
-    // HTTP/1.0: the answer ends with the connection and is not chunked.
-    write!(stream, "GET {path} HTTP/1.0\r\nHost: docker\r\n\r\n")?;
-    let mut answer = String::new();
-    stream.read_to_string(&mut answer)?;
-    let body = answer.split_once("\r\n\r\n").map_or("", |(_, body)| body);
-    serde_json::from_str(body).map_err(|error| std::io::Error::other(format!("its answer is not JSON ({error})")))
+/// Asks the Docker at `DOCKER_HOST` or its usual socket.
+pub fn docker() -> Result<EngineFacts, String> {
+    let endpoint = Wanted::Default.endpoint(|name| std::env::var(name).ok()).map_err(|error| error.to_string())?;
+    let endpoint = endpoint.ok_or("no address")?;
+    Engine::connect(&endpoint).and_then(|engine| engine.facts()).map_err(|error| error.to_string())
 }
 
 /// The kubeconfig that would be used.

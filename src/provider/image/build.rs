@@ -42,7 +42,7 @@ pub fn build(
         return Ok(image);
     }
     progress("Debian root file system");
-    let tar = debian::root(recipe, store.root(), lease)?;
+    let tar = debian::root(&recipe.debian, store.root(), lease)?;
     progress("disk");
     assemble(recipe, options, store, lease, &key, hashes, &programs, &tar)
 }
@@ -105,7 +105,7 @@ fn own_programs(recipe: &Recipe, form: Form, dir: &Path) -> Result<BTreeMap<Stri
 }
 
 /// What this machine lacks for a build, each with what to do.
-fn missing_tools(compile: bool) -> Vec<String> {
+pub(super) fn missing_tools(compile: bool) -> Vec<String> {
     let mut missing = Vec::new();
     if !rustix::process::geteuid().is_root() {
         missing.push(
@@ -164,7 +164,7 @@ fn assemble(
     }
     let kernel = boot_files(&root, &out)?;
     let packages = packages(&root)?;
-    make_disk(key, &root, &out.join("disk.ext4"), &log, lease)?;
+    make_disk(key, &root, DISK_BYTES, &out.join("disk.ext4"), &log, lease)?;
     let manifest = Manifest {
         key: key.to_owned(),
         minor: recipe.minor.clone(),
@@ -239,7 +239,7 @@ pub(super) fn put(to: &Path, bytes: &[u8], executable: bool) -> Result<(), Image
 }
 
 /// Copies kernel and initrd out of the root file system and returns the kernel's release.
-fn boot_files(root: &Path, out: &Path) -> Result<String, ImageError> {
+pub(super) fn boot_files(root: &Path, out: &Path) -> Result<String, ImageError> {
     let mut release = None;
     for entry in fs::read_dir(root.join("boot"))? {
         let entry = entry?;
@@ -261,8 +261,8 @@ pub(super) fn packages(root: &Path) -> Result<BTreeMap<String, String>, ImageErr
     Ok(status.split("\n\n").filter_map(|block| Some((field(block, "Package:")?, field(block, "Version:")?))).collect())
 }
 
-fn make_disk(key: &str, root: &Path, disk: &Path, log: &Path, lease: &Lease) -> Result<(), ImageError> {
-    fs::File::create(disk)?.set_len(DISK_BYTES)?;
+pub(super) fn make_disk(key: &str, root: &Path, bytes: u64, disk: &Path, log: &Path, lease: &Lease) -> Result<(), ImageError> {
+    fs::File::create(disk)?.set_len(bytes)?;
     // The identity of the file system comes from the key, not from chance.
     let uuid = format!("{}-{}-{}-{}-{}", &key[..8], &key[8..12], &key[12..16], &key[16..20], &key[20..32]);
     let mut mke2fs = Command::new(in_path("mke2fs".as_ref()).unwrap_or_else(|| "mke2fs".into()));

@@ -81,7 +81,7 @@ pub fn container(
         return Ok(image);
     }
     progress("Debian root file system");
-    let tar = debian::root(recipe, store.root(), lease)?;
+    let tar = debian::root(&recipe.debian, store.root(), lease)?;
     let above = dir.parent().unwrap_or(store.root()).to_owned();
     fs::create_dir_all(&above)?;
     let work = tempfile::Builder::new().prefix("building-").tempdir_in(&above)?;

@@ -1,6 +1,6 @@
-//! The Debian root file system below the node's programs, made once per recipe and kept as a tar.
+//! The Debian root file system below the node's programs, made once per list of packages and kept as a tar.
 
-use super::recipe::Recipe;
+use super::recipe::{Debian, Recipe};
 use super::{ImageError, step};
 use crate::provider::lease::Lease;
 use fs_err as fs;
@@ -15,8 +15,8 @@ const DEADLINE: Duration = Duration::from_secs(30 * 60);
 ///
 /// # Errors
 /// What mmdebstrap said.
-pub(super) fn root(recipe: &Recipe, cache: &Path, lease: &Lease) -> Result<PathBuf, ImageError> {
-    let dir = cache.join("debian").join(recipe.debian_key());
+pub(super) fn root(debian: &Debian, cache: &Path, lease: &Lease) -> Result<PathBuf, ImageError> {
+    let dir = cache.join("debian").join(debian.key());
     let tar = dir.join("root.tar");
     if tar.is_file() {
         return Ok(tar);
@@ -32,12 +32,12 @@ pub(super) fn root(recipe: &Recipe, cache: &Path, lease: &Lease) -> Result<PathB
     let mut mmdebstrap = Command::new("mmdebstrap");
     mmdebstrap
         .args(["--variant=minbase", "--format=tar"])
-        .arg(format!("--include={}", recipe.debian.packages.join(",")))
+        .arg(format!("--include={}", debian.packages.join(",")))
         // The kernel package makes its initrd when it is installed, so what that reads must be there before.
         .arg(format!("--essential-hook=copy-in {}/etc/initramfs-tools /etc", work.path().display()))
         .args(["doc", "man", "locale", "info"].map(|d| format!("--dpkgopt=path-exclude=/usr/share/{d}/*")))
         .arg("--aptopt=Acquire::Languages \"none\"")
-        .arg(&recipe.debian.suite)
+        .arg(&debian.suite)
         .arg(&fresh);
     step::run("making the Debian root file system", mmdebstrap, &dir.join("log"), DEADLINE, lease)?;
     fs::rename(&fresh, &tar)?;

@@ -6,6 +6,7 @@
 mod build;
 mod container;
 mod debian;
+mod docker;
 mod go;
 pub mod oci;
 
@@ -16,9 +17,10 @@ mod store;
 
 pub use build::{Options, build};
 pub use container::{ContainerImage, container};
+pub use docker::{KIND as DOCKER_KIND, docker, docker_state};
 pub use recipe::{Build, Command, ContainerForm, ControlImage, Debian, Form, Place, Recipe, RecipeError, VERSIONS};
 pub use step::StepError;
-pub use store::{Image, Manifest, Store};
+pub use store::{Image, Manifest, Store, System};
 
 use std::path::PathBuf;
 
@@ -50,6 +52,9 @@ pub enum ImageError {
         /// What it said.
         log: PathBuf,
     },
+    /// A file, with its path.
+    #[error(transparent)]
+    File(#[from] crate::provider::FileError),
     /// Reading or writing a file.
     #[error(transparent)]
     Io(#[from] std::io::Error),

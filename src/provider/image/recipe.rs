@@ -21,6 +21,8 @@ pub(super) const FILES: &[(&str, &str)] = files![
     "container/kind/manifests/default-storage.yaml",
     "container/usr/lib/highwater/entrypoint",
     "container/usr/lib/highwater/kubelet-cgroup",
+    "docker.yaml",
+    "docker/etc/systemd/system/docker.service.d/highwater.conf",
     "modules/kubernetes-1.37/go.mod",
     "modules/kubernetes-1.37/go.sum",
     "modules/runtime/go.mod",
@@ -92,6 +94,39 @@ pub struct ControlImage {
     pub name: String,
     /// The program in it.
     pub program: String,
+}
+
+impl Debian {
+    /// The Debian of the machine that dockerd runs in.
+    ///
+    /// # Errors
+    /// Only a changed checkout can cause one.
+    pub fn docker() -> Result<Debian, RecipeError> {
+        read("docker.yaml")
+    }
+
+    /// Hash of what decides the root file system, as far as the recipe does: the archive's own state comes on top and is recorded in
+    /// the image's manifest.
+    #[must_use]
+    pub fn key(&self) -> String {
+        let mut key = Key::default();
+        key.add("suite", &self.suite).add("packages", &self.packages.join(","));
+        for (path, text, _) in Recipe::overlay().filter(|(path, ..)| path.starts_with("etc/initramfs-tools/")) {
+            key.add(path, text);
+        }
+        key.finish()
+    }
+
+    /// Hash of the whole machine of [`Debian::docker`].
+    #[must_use]
+    pub fn docker_key(&self) -> String {
+        let mut key = Key::default();
+        key.add("debian", &self.key());
+        docker_overlay().for_each(|(path, text, _)| {
+            key.add(path, text);
+        });
+        key.finish()
+    }
 }
 
 /// What a node image is made into.
@@ -234,18 +269,6 @@ impl Recipe {
         key.finish()
     }
 
-    /// Hash of what decides the Debian root file system, as far as the recipe does: the archive's own state comes on top and is
-    /// recorded in the image's manifest.
-    #[must_use]
-    pub fn debian_key(&self) -> String {
-        let mut key = Key::default();
-        key.add("suite", &self.debian.suite).add("packages", &self.debian.packages.join(","));
-        for (path, text, _) in Recipe::overlay().filter(|(path, ..)| path.starts_with("etc/initramfs-tools/")) {
-            key.add(path, text);
-        }
-        key.finish()
-    }
-
     /// Hash of the container form; `programs` are the hashes of the programs by name, the workload image's among them.
     #[must_use]
     pub fn container_key(&self, programs: &BTreeMap<String, String>) -> String {
@@ -264,7 +287,7 @@ impl Recipe {
     #[must_use]
     pub fn image_key(&self, programs: &BTreeMap<String, String>) -> String {
         let mut key = Key::default();
-        key.add("kubernetes", &self.kubernetes).add("pause", &self.pause).add("debian", &self.debian_key());
+        key.add("kubernetes", &self.kubernetes).add("pause", &self.pause).add("debian", &self.debian.key());
         Recipe::overlay().for_each(|(path, text, _)| {
             key.add(path, text);
         });
@@ -282,6 +305,20 @@ const SHARED: [&str; 4] = [
     "etc/crictl.yaml",
     "etc/systemd/system/containerd.service",
 ];
+
+/// Files of `rootfs/` that are about Kubernetes and its runtime; the others are about a machine.
+const KUBERNETES: [&str; 5] = [
+    "etc/cni/net.d/10-highwater.conflist",
+    "etc/containerd/config.toml",
+    "etc/crictl.yaml",
+    "etc/systemd/system/containerd.service",
+    "etc/systemd/system/kubelet.service",
+];
+
+/// Files laid over the root file system of the machine that dockerd runs in.
+pub(super) fn docker_overlay() -> impl Iterator<Item = (&'static str, &'static str, bool)> {
+    below("rootfs/").filter(|(path, ..)| !KUBERNETES.contains(path)).chain(below("docker/"))
+}
 
 fn below(folder: &'static str) -> impl Iterator<Item = (&'static str, &'static str, bool)> {
     FILES.iter().filter_map(move |(path, text)| {
@@ -390,7 +427,7 @@ mod tests {
         assert_ne!(key, newer.command_key(build, command));
         let mut fewer = recipe.clone();
         fewer.debian.packages.pop();
-        assert_ne!(recipe.debian_key(), fewer.debian_key());
+        assert_ne!(recipe.debian.key(), fewer.debian.key());
         let programs = BTreeMap::from([("kubelet".to_owned(), "a".to_owned())]);
         assert_ne!(recipe.image_key(&programs), recipe.image_key(&BTreeMap::new()));
     }

@@ -43,7 +43,16 @@ pub struct Image {
     pub manifest: Manifest,
 }
 
-impl Image {
+/// What a virtual machine boots: a folder with a disk, a kernel and its initial RAM disk.
+#[derive(Debug, Clone)]
+pub struct System {
+    /// The folder.
+    pub dir: PathBuf,
+    /// The hash of everything that went in.
+    pub key: String,
+}
+
+impl System {
     /// The raw disk; never written to, forks lie over it.
     #[must_use]
     pub fn disk(&self) -> PathBuf {
@@ -60,6 +69,14 @@ impl Image {
     #[must_use]
     pub fn initrd(&self) -> PathBuf {
         self.dir.join("initrd.img")
+    }
+}
+
+impl Image {
+    /// What a virtual machine boots of it.
+    #[must_use]
+    pub fn system(&self) -> System {
+        System { dir: self.dir.clone(), key: self.manifest.key.clone() }
     }
 
     /// A program that runs on the host, such as "kube-apiserver".

@@ -13,7 +13,9 @@ mod session;
 
 pub use capture::CaptureError;
 pub use channel::ChannelError;
+pub(super) use node::{ANSWER, Node, Start};
 pub use node::{Shape, Tools};
+pub(super) use pki::Authority;
 pub use session::{NODE, Session};
 
 use super::FileError;

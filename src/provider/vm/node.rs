@@ -4,9 +4,9 @@ use super::VmError;
 use super::channel::{Channel, ChannelError};
 use crate::provider::FileError;
 use crate::provider::cache::{Cache, hex};
-use crate::provider::image::Image;
+use crate::provider::image::System;
 use crate::provider::lease::Lease;
-use crate::provider::machine::{Monitor, Qemu, Stage, in_path, run_with_deadline};
+use crate::provider::machine::{MachineError, Monitor, Qemu, Stage, in_path, run_with_deadline};
 use fs_err as fs;
 use serde::Serialize;
 use serde_json::json;
@@ -26,7 +26,7 @@ const BOOT: Duration = Duration::from_secs(15 * 60);
 /// Everything a run may do with the node.
 const LIFE: Duration = Duration::from_secs(3 * 60 * 60);
 /// One question to a node that is up.
-pub(super) const ANSWER: Duration = Duration::from_secs(180);
+pub(in crate::provider) const ANSWER: Duration = Duration::from_secs(180);
 
 /// What the hardware of a node is, and so what a checkpoint depends on beside its image.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
@@ -41,6 +41,19 @@ pub struct Shape {
     pub kernel_arguments: Vec<String>,
 }
 
+/// What a VM is started with beside its hardware.
+#[derive(Debug, Clone, Copy)]
+pub struct Start<'a> {
+    /// Its hardware.
+    pub shape: &'a Shape,
+    /// The programs of this machine.
+    pub tools: &'a Tools,
+    /// What it boots.
+    pub system: &'a System,
+    /// A TCP port of the VM that a free one of the host's loopback leads to.
+    pub forward: Option<u16>,
+}
+
 /// A running node. Dropping it ends the VM.
 #[derive(Debug)]
 pub struct Node {
@@ -51,14 +64,24 @@ pub struct Node {
 impl Shape {
     /// The key of a checkpoint of this shape.
     #[must_use]
-    pub fn key(&self, image: &Image, seed: &[u8], tools: &Tools) -> String {
+    pub fn key(&self, system: &System, seed: &[u8], tools: &Tools) -> String {
         let seed = hex(&Sha256::digest(seed));
-        let parts = json!({ "shape": self, "image": image.manifest.key, "seed": seed, "qemu": tools.qemu.hash, "format": 3 });
+        let parts = json!({ "shape": self, "image": system.key, "seed": seed, "qemu": tools.qemu.hash, "format": 4 });
         hex(&Sha256::digest(parts.to_string()))
     }
 
+    fn swap_disks(&self, dir: &Path) -> Result<(), VmError> {
+        for (number, bytes) in self.swap.iter().enumerate() {
+            fs::File::create(dir.join(swap_file(number)))?.set_len(*bytes)?;
+        }
+        Ok(())
+    }
+}
+
+impl Start<'_> {
     /// The VM without what differs between boot and restore. Paths are relative to `dir`, where it runs.
-    fn command(&self, tools: &Tools, image: &Image, dir: &Path) -> Result<Command, VmError> {
+    fn command(&self, dir: &Path) -> Result<Command, VmError> {
+        let Start { shape, tools, system, forward } = self;
         let mut command = Command::new(&tools.qemu.program);
         let stderr = fs::File::create(dir.join("qemu.stderr"))?.into_parts().0;
         command.current_dir(dir).stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(stderr);
@@ -66,9 +89,9 @@ impl Shape {
         // A plain old processor: without wide vectors there is nothing slow to emulate. Without cmpxchg16b, because QEMU before 8.0 leaves
         // garbage in its flags: an interrupt right behind it restores them, and the kernel dies of a double fault once in an hour.
         command.args(["-accel", "tcg,thread=multi,tb-size=1024", "-cpu", "Westmere,-cx16"]);
-        command.args(["-smp", &self.processors.to_string(), "-m", &format!("{}M", self.memory >> 20)]);
+        command.args(["-smp", &shape.processors.to_string(), "-m", &format!("{}M", shape.memory >> 20)]);
         command.args(["-chardev", "file,id=console,path=console.log", "-serial", "chardev:console"]);
-        command.arg("-kernel").arg(image.kernel()).arg("-initrd").arg(image.initrd());
+        command.arg("-kernel").arg(system.kernel()).arg("-initrd").arg(system.initrd());
         let arguments = [
             "root=/dev/vda rw console=ttyS0 net.ifnames=0 mitigations=off quiet systemd.show_status=auto",
             // A kernel in trouble ends QEMU at once, instead of a node that no longer answers.
@@ -79,26 +102,23 @@ impl Shape {
             "systemd.default_device_timeout_sec=infinity systemd.default_timeout_start_sec=infinity",
         ];
         let arguments =
-            arguments.into_iter().chain(self.kernel_arguments.iter().map(String::as_str)).collect::<Vec<_>>().join(" ");
+            arguments.into_iter().chain(shape.kernel_arguments.iter().map(String::as_str)).collect::<Vec<_>>().join(" ");
         command.args(["-append", &arguments]);
         // The state is thrown away with the run: nothing need reach the platters.
         command.args(["-drive", &format!("file={DISK},if=virtio,format=qcow2,cache=unsafe")]);
-        command.args(["-drive", &format!("file={SEED},if=virtio,format=raw,readonly=on")]);
-        for number in 0..self.swap.len() {
+        if dir.join(SEED).exists() {
+            command.args(["-drive", &format!("file={SEED},if=virtio,format=raw,readonly=on")]);
+        }
+        for number in 0..shape.swap.len() {
             command.args(["-drive", &format!("file={},if=virtio,format=raw,cache=unsafe", swap_file(number))]);
         }
-        command.args(["-netdev", "user,id=net", "-device", "virtio-net-pci,netdev=net,romfile="]);
+        // Port 0: the system gives a free one, so no other process can take it in between.
+        let forward = forward.map(|port| format!(",hostfwd=tcp:127.0.0.1:0-10.0.2.15:{port}")).unwrap_or_default();
+        command.args(["-netdev", &format!("user,id=net{forward}"), "-device", "virtio-net-pci,netdev=net,romfile="]);
         command.args(["-device", "virtio-rng-pci", "-device", "virtio-serial-pci"]);
         command.args(["-chardev", &format!("socket,id=port,path={PORT},server=on,wait=off")]);
         command.args(["-device", "virtserialport,chardev=port,name=highwater"]);
         Ok(command)
-    }
-
-    fn swap_disks(&self, dir: &Path) -> Result<(), VmError> {
-        for (number, bytes) in self.swap.iter().enumerate() {
-            fs::File::create(dir.join(swap_file(number)))?.set_len(*bytes)?;
-        }
-        Ok(())
     }
 }
 
@@ -112,31 +132,34 @@ impl Node {
     /// # Errors
     /// The VM does not boot in time or ends; the node refuses a step.
     pub fn make_checkpoint(
-        shape: &Shape,
-        tools: &Tools,
-        image: &Image,
+        start: &Start<'_>,
         seed: &[u8],
         dir: &Path,
         lease: &Lease,
         progress: &dyn Fn(&str),
     ) -> Result<(), VmError> {
-        fs::write(dir.join(SEED), seed)?;
-        overlay(tools, &image.disk(), "raw", &dir.join(DISK))?;
-        shape.swap_disks(dir)?;
         progress("booting the node");
-        let command = shape.command(tools, image, dir)?;
-        let mut node = Node::power_on(command, dir, lease, BOOT)?;
+        let mut node = Node::boot(start, Some(seed), dir, lease)?;
         node.step("until systemctl is-active -q containerd; do sleep 0.5; done", BOOT)?;
         progress("importing images");
         node.step("ctr -n k8s.io images import --local /dev/vdb", ANSWER)?;
         // The kubelet's program is then in the page cache of every fork.
         node.step("kubelet --version && sync", ANSWER)?;
         progress("saving the checkpoint");
-        node.save()?;
-        for number in 0..shape.swap.len() {
-            fs::remove_file(dir.join(swap_file(number)))?;
+        node.save(start, dir)
+    }
+
+    /// Boots a VM in `dir`, which must be empty, until it answers.
+    ///
+    /// # Errors
+    /// It does not boot in time or ends.
+    pub fn boot(start: &Start<'_>, seed: Option<&[u8]>, dir: &Path, lease: &Lease) -> Result<Node, VmError> {
+        if let Some(seed) = seed {
+            fs::write(dir.join(SEED), seed)?;
         }
-        Ok(())
+        overlay(start.tools, &start.system.disk(), "raw", &dir.join(DISK))?;
+        start.shape.swap_disks(dir)?;
+        Node::power_on(start.command(dir)?, dir, lease, BOOT)
     }
 
     /// Starts QEMU and waits until the node answers.
@@ -153,18 +176,13 @@ impl Node {
     ///
     /// # Errors
     /// The checkpoint cannot be restored; the node does not answer.
-    pub fn fork(
-        shape: &Shape,
-        tools: &Tools,
-        image: &Image,
-        checkpoint: &Path,
-        dir: &Path,
-        lease: &Lease,
-    ) -> Result<Node, VmError> {
-        fs::copy(checkpoint.join(SEED), dir.join(SEED))?;
-        overlay(tools, &checkpoint.join(DISK), "qcow2", &dir.join(DISK))?;
-        shape.swap_disks(dir)?;
-        let mut command = shape.command(tools, image, dir)?;
+    pub fn fork(start: &Start<'_>, checkpoint: &Path, dir: &Path, lease: &Lease) -> Result<Node, VmError> {
+        if checkpoint.join(SEED).exists() {
+            fs::copy(checkpoint.join(SEED), dir.join(SEED))?;
+        }
+        overlay(start.tools, &checkpoint.join(DISK), "qcow2", &dir.join(DISK))?;
+        start.shape.swap_disks(dir)?;
+        let mut command = start.command(dir)?;
         fs::os::unix::fs::symlink(checkpoint.join(STATE), dir.join(STATE))?;
         command.args(["-S", "-incoming", "defer"]);
         let mut monitor = Monitor::start(command, dir, lease, &[], Stage::Restore, LIFE)?;
@@ -203,13 +221,43 @@ impl Node {
         Ok(self.monitor.check()?)
     }
 
-    fn save(self) -> Result<(), VmError> {
+    /// The port of the host's loopback that leads to [`Start::forward`].
+    ///
+    /// # Errors
+    /// The monitor does not name one.
+    pub fn forwarded(&mut self) -> Result<u16, VmError> {
+        let command = "human-monitor-command";
+        let text = self.monitor.execute(command, json!({ "command-line": "info usernet" }))?;
+        let line = text.as_str().unwrap_or_default().lines().find(|line| line.contains("HOST_FORWARD"));
+        // Protocol, descriptor, source address, source port, …
+        line.and_then(|line| line.split_whitespace().nth(3)?.parse().ok()).ok_or_else(|| {
+            MachineError::Refused { command: command.to_owned(), reason: "info usernet names no forwarded port".to_owned() }
+                .into()
+        })
+    }
+
+    /// Waits until the VM ends.
+    ///
+    /// # Errors
+    /// How it ended; none of the ways is a good one.
+    pub fn wait(self) -> Result<(), VmError> {
+        Ok(self.monitor.wait_end(LIFE, &mut || ())?)
+    }
+
+    /// Saves the VM into `dir`, where it runs, and ends it.
+    ///
+    /// # Errors
+    /// QEMU refuses.
+    pub fn save(self, start: &Start<'_>, dir: &Path) -> Result<(), VmError> {
         let Node { mut monitor, channel } = self;
         drop(channel);
         monitor.enter(Stage::Save);
         monitor.execute("stop", json!({}))?;
         monitor.migrate("migrate", &format!("exec:cat > {STATE}"))?;
         monitor.quit()?;
+        for number in 0..start.shape.swap.len() {
+            fs::remove_file(dir.join(swap_file(number)))?;
+        }
         Ok(())
     }
 }
@@ -269,9 +317,11 @@ mod tests {
         let (dir, tools) = (tempfile::tempdir().unwrap(), Tools::find(&cache).unwrap());
         let lease = Lease::open(dir.path()).unwrap();
         fs::write(dir.path().join(SEED), [0; 512]).unwrap();
-        overlay(&tools, &image.disk(), "raw", &dir.path().join(DISK)).unwrap();
+        let system = image.system();
+        overlay(&tools, &system.disk(), "raw", &dir.path().join(DISK)).unwrap();
         let shape = Shape { memory: 512 << 20, swap: vec![], processors: 1, kernel_arguments: vec![kernel.to_owned()] };
-        let mut command = shape.command(&tools, &image, dir.path()).unwrap();
+        let start = Start { shape: &shape, tools: &tools, system: &system, forward: None };
+        let mut command = start.command(dir.path()).unwrap();
         command.args(qemu);
         Some(Node::power_on(command, dir.path(), &lease, deadline).map(drop).unwrap_err())
     }

@@ -1,6 +1,6 @@
 //! A session: a fork of the node's checkpoint, joined to a control plane of its own, and what can be done with it.
 
-use super::node::{ANSWER, Node, Shape, Tools};
+use super::node::{ANSWER, Node, Shape, Start, Tools};
 use super::{KIND, VmError, capture, control_plane::ControlPlane};
 use crate::kubelet::{Container, KubeletConfiguration, NodeFacts, Pod};
 use crate::provider::api::{Cluster, PodView};
@@ -55,15 +55,17 @@ impl Session {
     ) -> Result<Session, VmError> {
         let tools = Tools::find(cache)?;
         let seed = oci::archive(&oci::node_images(program, oci::WORKLOAD, &image.manifest.pause))?;
-        let key = shape.key(image, &seed, &tools);
+        let system = image.system();
+        let key = shape.key(&system, &seed, &tools);
+        let start = Start { shape, tools: &tools, system: &system, forward: None };
         let checkpoint = cache.entry(KIND, &key, lease, |entry| -> Result<(), VmError> {
-            Node::make_checkpoint(shape, &tools, image, &seed, entry, lease, progress)
+            Node::make_checkpoint(&start, &seed, entry, lease, progress)
         })?;
         progress("starting the control plane and forking the node");
         let control_plane = ControlPlane::start(image, &dir.join("control-plane"), lease)?;
         let node_dir = dir.join("node");
         fs::create_dir_all(&node_dir)?;
-        let node = Node::fork(shape, &tools, image, &checkpoint.path, &node_dir, lease)?;
+        let node = Node::fork(&start, &checkpoint.path, &node_dir, lease)?;
         let cluster = Cluster::new(control_plane.admin())?;
         let mut session = Session { node, control_plane, cluster, _checkpoint: checkpoint };
         session.swap_on(shape)?;
