@@ -1,4 +1,4 @@
-//! The container form of a node image: an archive that `docker load` reads and `kind create cluster --image` accepts.
+//! The container form of a node image: an archive for `docker load` and `kind create cluster --image`.
 
 use super::build::{self, Options};
 use super::oci::{self, OneProgram};

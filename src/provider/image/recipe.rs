@@ -134,7 +134,7 @@ impl Debian {
 pub enum Form {
     /// A disk for a virtual machine.
     Disk,
-    /// An archive that `docker load` reads and `kind create cluster --image` accepts.
+    /// An archive for `docker load` and `kind create cluster --image`.
     Container,
 }
 
