@@ -64,3 +64,17 @@ fn mistakes_are_told_at_once_and_too_little_is_no_answer() {
     let text = String::from_utf8_lossy(&inventory(4, &[short.to_str().expect("UTF-8")]).stdout).into_owned();
     assert!(text.contains("too few samples"), "{text}");
 }
+
+#[test]
+fn names_that_steer_a_terminal_do_not_reach_it() {
+    let fleet =
+        std::fs::read_to_string(concat!(env!("CARGO_MANIFEST_DIR"), "/fixtures/inventory/fleet.json")).expect("it is there");
+    let folder = tempfile::tempdir().expect("a temporary directory");
+    let hostile = folder.path().join("hostile.json");
+    assert!(fleet.contains("chat-0"));
+    std::fs::write(&hostile, fleet.replace("chat-0", "chat\\u001b[31m\\u202e-0\\u0007")).expect("it can be written");
+    let output = inventory(1, &[hostile.to_str().expect("UTF-8")]);
+    let text = String::from_utf8_lossy(&output.stdout).into_owned();
+    assert!(text.contains("chat\u{fffd}[31m\u{fffd}-0\u{fffd}"), "{text}");
+    assert!(!text.chars().any(|c| c.is_control() && c != '\n' || c == '\u{202e}'), "{text:?}");
+}

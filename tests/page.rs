@@ -170,6 +170,12 @@ fn names_that_mean_harm_break_neither_page_nor_terminal() {
         let opened = count(format!("<{element}>")) + count(format!("<{element} "));
         assert_eq!(opened, count(format!("</{element}>")), "{element}");
     }
+    // Followed to its end, it is as harmless, plain and as a last picture.
+    let watched = expect(0, &mut highwater(&["watch", run.path().as_str()]));
+    let text = String::from_utf8(watched.stdout).expect("UTF-8");
+    assert!(text.contains("alert(1)") && !text.chars().any(steers), "{text:?}");
+    let (picture, _conclusion) = text.rsplit_once("\n\n").expect("a conclusion");
+    assert!(picture.lines().all(|line| line.chars().count() < 300), "a long name is cut");
     // The same text comes out of show, and data stays what it was.
     let shown = expect(0, &mut highwater(&["show", run.file("lab.yaml").as_str()]));
     assert!(!String::from_utf8_lossy(&shown.stdout).chars().any(steers));

@@ -35,8 +35,9 @@ pub struct Args {
     how: How,
 }
 
+/// A course: labs in the order in which they are best learnt.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
-enum Course {
+pub enum Course {
     /// The talk "To Swap or Not To Swap", from its first question to its alerts.
     Talk,
     /// Memory QoS: what the kubelet writes, what it does, and the way back.
@@ -44,7 +45,9 @@ enum Course {
 }
 
 impl Course {
-    fn labs(self) -> &'static [&'static str] {
+    /// The names of its labs, in order.
+    #[must_use]
+    pub fn labs(self) -> &'static [&'static str] {
         match self {
             Course::Talk => &[
                 "swap/cpu-inference",

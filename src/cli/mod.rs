@@ -25,12 +25,14 @@ mod snapshot;
 mod studied;
 mod sweep;
 mod verify;
+mod watch;
 
 use crate::provider::kernel::KernelSource;
 use clap::{Parser, Subcommand};
 use std::process::ExitCode;
 
 pub use exit::Exit;
+pub use learn::Course;
 
 /// Rehearse memory pressure on a Kubernetes node before it happens; the same lab gives the same answer every time.
 #[derive(Debug, Parser)]
@@ -59,6 +61,11 @@ enum Command {
     Learn(learn::Args),
     /// Set one field of a lab to one value after the other and find where it turns from harm to help.
     Sweep(sweep::Arguments),
+    /// Follow a run that another process is writing: phases, virtual time, memory against its limits, swap, pressure, events.
+    Watch {
+        /// A run directory.
+        run: camino::Utf8PathBuf,
+    },
     /// Print the control ledger of a run.
     Snapshot {
         /// A run directory.
@@ -136,6 +143,13 @@ impl From<KernelArguments> for KernelSource {
     }
 }
 
+/// The command line as clap knows it: what man pages are made from.
+#[must_use]
+pub fn command() -> clap::Command {
+    use clap::CommandFactory;
+    Cli::command()
+}
+
 /// Parses the arguments, runs the command and maps how it ended onto the documented exit codes.
 pub fn main() -> ExitCode {
     let cli = Cli::parse();
@@ -159,6 +173,7 @@ fn run(cli: Cli) -> anyhow::Result<Exit> {
         Command::Run(arguments) => run::run(arguments, json),
         Command::Learn(args) => learn::run(args, json),
         Command::Sweep(arguments) => sweep::run(arguments, json),
+        Command::Watch { run } => watch::run(&run, json),
         Command::Snapshot { run } => snapshot::run(&run, json),
         Command::Capture(args) => capture::run(&args, json),
         Command::Lab(command) => lab::run(&command, json),
@@ -176,8 +191,7 @@ fn run(cli: Cli) -> anyhow::Result<Exit> {
         Command::Image(args) => image::run(&args, json),
         Command::Docker(args) => docker::run(&args, json),
         Command::Completions { shell } => {
-            use clap::CommandFactory;
-            clap_complete::generate(shell, &mut Cli::command(), "highwater", &mut std::io::stdout());
+            clap_complete::generate(shell, &mut command(), "highwater", &mut std::io::stdout());
             Ok(Exit::AsExpected)
         }
     }

@@ -86,7 +86,15 @@ pub(super) fn conduct(lab: &Lab, arms: &[String], seeds: u64, how: How) -> anyho
     let lease = Lease::open(&state_dir())?;
     // Until it is complete the run directory is on the lease: whatever goes wrong, no half run is left.
     let held = lease.directory(run.path().as_std_path())?;
+    let writing = run.writing()?;
     let members = seeds::members(&run, lab, seeds)?;
+    // What is run stands there from the beginning, for who looks on.
+    for (lab, member) in &members {
+        member.write("lab.yaml", lab.text.as_bytes())?;
+        if let Some(lesson) = &lab.lesson_text {
+            member.write(lab::LESSON, lesson.as_bytes())?;
+        }
+    }
     let name = |lab: &Lab, arm: &Arm| if seeds > 1 { format!("seed {} {}", lab.seed, arm.name) } else { arm.name.clone() };
     let names = members.iter().flat_map(|(lab, _)| arms.iter().map(move |arm| name(lab, arm)));
     let progress = Progress::new(names.collect());
@@ -115,10 +123,6 @@ pub(super) fn conduct(lab: &Lab, arms: &[String], seeds: u64, how: How) -> anyho
     timing.add("prepare", began.elapsed());
 
     for (lab, member) in &members {
-        member.write("lab.yaml", lab.text.as_bytes())?;
-        if let Some(lesson) = &lab.lesson_text {
-            member.write(lab::LESSON, lesson.as_bytes())?;
-        }
         for (name, plan) in &plans {
             member.write_json(&format!("plan/{name}.json"), plan)?;
         }
@@ -145,6 +149,7 @@ pub(super) fn conduct(lab: &Lab, arms: &[String], seeds: u64, how: How) -> anyho
     timing.add("report", reporting.elapsed());
     timing.add("total", began.elapsed());
     run.write_json("timing.json", &timing.json(&arm_timings))?;
+    drop(writing);
     held.release();
     Ok((run, studied))
 }

@@ -6,6 +6,7 @@ use crate::record::{DeviceFacts, Event, LedgerSnapshot, Metric, NodeRecord, Plan
 use crate::report;
 use crate::study::{self, Conclusion, Curves, Decision, LabResult, Records, Telemetry};
 use camino::Utf8Path;
+use std::io::IsTerminal;
 
 /// A studied run with all that its reports show.
 #[derive(Debug)]
@@ -159,9 +160,10 @@ impl Studied {
         Ok(())
     }
 
-    /// The table.
+    /// The table; who sees it on a terminal sees the curves in it.
     pub fn terminal(&self) -> String {
-        report::terminal(&self.lab, &self.result)
+        let curves = if std::io::stdout().is_terminal() { &self.curves[..] } else { &[] };
+        report::terminal(&self.lab, &self.result, curves)
     }
 
     /// How the process ends.

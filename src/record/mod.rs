@@ -5,6 +5,8 @@
 mod capture;
 mod cgroup;
 mod frame;
+#[cfg(feature = "cli")]
+mod live;
 mod node;
 mod order;
 mod plan;
@@ -20,6 +22,8 @@ pub use cgroup::{CgroupDriver, FileValue, LedgerEntry, LedgerSnapshot, Role};
 pub use frame::{
     Change, Event, EventKind, Frame, Metric, Outcome, ReadError, Report, Request, Tick, Watch, decode_frames, encode_frame,
 };
+#[cfg(feature = "cli")]
+pub use live::{Follow, Growing, LiveArm, Writing};
 pub use node::{DeviceFacts, DeviceRole, NodeFacts};
 pub use order::{
     Action, Arrival, CgroupOrder, ContainerKind, ContainerOrder, ControlWrite, DISK, LoadOrder, Order, PhaseEnd, PhaseOrder,

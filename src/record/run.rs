@@ -15,6 +15,7 @@
 //! | `ledger/ARM/PHASE.json` | [`LedgerSnapshot`] at the phase's end |
 //! | `result.json`, `report.html` | what was derived, and can be derived again |
 //! | `alerts/ARM/rules.yaml`, `test.yaml` | Prometheus rules of a lab's alerts, and the arm's samples as their unit test; derived as well |
+//! | `live/` | what guests have said so far, only while the run is written: [`RunDir::writing`] |
 //! | `timing.json` | wall times: the only file that differs between equal runs |
 //!
 //! A run with several seeds holds `lab.yaml`, `seeds.json` ([`super::Seeds`]), what was derived of all seeds together, and for each seed

@@ -48,7 +48,7 @@ pub fn marks(subject: &Subject<'_>, arm: &ArmResult) -> Vec<Moment> {
 /// Kills as the study found them, and what else the record says; the same moment keeps the record's order.
 fn moments(subject: &Subject<'_>, arm: &ArmResult) -> Vec<Moment> {
     let kills = arm.kills.iter().map(|kill| Moment {
-        label: format!("{}/{} OOM-killed, start {}", kill.pod, kill.container, kill.attempt + 1),
+        label: killed(&kill.pod, &kill.container, kill.attempt),
         at_ns: kill.at_ns,
         class: "kill",
     });
@@ -56,6 +56,22 @@ fn moments(subject: &Subject<'_>, arm: &ArmResult) -> Vec<Moment> {
     let mut all: Vec<Moment> = kills.chain(events.iter().filter_map(moment)).collect();
     all.sort_by_key(|m| m.at_ns);
     all
+}
+
+/// An event in words, phases included; none for what only repeats another: the kernel's report of a kill, the wait before a restart.
+#[must_use]
+pub fn sentence(event: &Event) -> Option<String> {
+    match &event.kind {
+        EventKind::PhaseStarted { phase } => Some(format!("phase {phase} begins")),
+        EventKind::PhaseEnded { phase, deadline: false } => Some(format!("phase {phase} ends")),
+        EventKind::PhaseEnded { phase, deadline: true } => Some(format!("phase {phase} ends at its deadline")),
+        EventKind::ContainerExited { pod, container, attempt, oom_killed: true, .. } => Some(killed(pod, container, *attempt)),
+        _ => moment(event).map(|m| m.label),
+    }
+}
+
+fn killed(pod: &str, container: &str, attempt: u32) -> String {
+    format!("{pod}/{container} OOM-killed, start {}", attempt + 1)
 }
 
 fn moment(event: &Event) -> Option<Moment> {

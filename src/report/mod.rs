@@ -19,10 +19,11 @@ mod terminal;
 mod tree;
 mod words;
 
+pub use events::sentence;
 pub use framework::{FrameworkRun, framework_html, headline as framework_headline};
 pub use lesson::{Choice, Told, told};
 pub use page::html;
-pub use plain::{plain, xml};
+pub use plain::{plain, shortened, xml};
 pub use prometheus::{rules, unit_test};
 pub use terminal::terminal;
 

@@ -1,14 +1,16 @@
 //! The terminal's table of arms, claims beside them, and the verdict.
 
+use super::figures::sum;
 use super::words::columns;
 use crate::lab::{Lab, one_line};
-use crate::study::{ExpectationResult, LabResult, Standing};
+use crate::record::Metric;
+use crate::study::{Curves, ExpectationResult, LabResult, Standing};
 use comfy_table::{CellAlignment, Table};
 
-/// The result of a run as text.
+/// The result of a run as text; with curves, the table of the arms draws them small, as a terminal can.
 #[must_use]
-pub fn terminal(lab: &Lab, result: &LabResult) -> String {
-    let mut parts = vec![format!("{}\n{}", lab.name, one_line(&lab.question)), arms(lab, result)];
+pub fn terminal(lab: &Lab, result: &LabResult, curves: &[(String, Curves)]) -> String {
+    let mut parts = vec![format!("{}\n{}", lab.name, one_line(&lab.question)), arms(lab, result, curves)];
     if !result.expectations.is_empty() {
         parts.push(expectations(&result.expectations));
     }
@@ -31,17 +33,44 @@ fn table() -> Table {
 }
 
 /// Figures down, arms across: arms are few and figures many.
-fn arms(lab: &Lab, result: &LabResult) -> String {
+fn arms(lab: &Lab, result: &LabResult, curves: &[(String, Curves)]) -> String {
     let mut table = table();
     let head = result.arms.iter().map(|a| if a.name == lab.baseline { format!("{} (base)", a.name) } else { a.name.clone() });
     table.set_header(std::iter::once(String::new()).chain(head));
     for column in columns(lab, result) {
         table.add_row(std::iter::once(column.head.to_owned()).chain(column.cells));
     }
+    for (head, metric) in DRAWN {
+        let of = |arm: &str| curves.iter().find(|(name, _)| name == arm).map(|(_, curves)| sum(curves, metric, None));
+        let drawn: Vec<_> = result.arms.iter().map(|arm| of(&arm.name).unwrap_or_default()).collect();
+        let most = drawn.iter().flatten().map(|(_, value)| *value).fold(0.0, f64::max);
+        if most > 0.0 {
+            table.add_row(std::iter::once(head.to_owned()).chain(drawn.iter().map(|points| sparkline(points, most))));
+        }
+    }
     for column in table.column_iter_mut().skip(1) {
         column.set_cell_alignment(CellAlignment::Right);
     }
     table.trim_fmt()
+}
+
+/// What is drawn over the time of each arm, of all pods together, on one scale for all arms.
+const DRAWN: [(&str, Metric); 3] = [
+    ("memory of pods, over time", Metric::MemoryCurrent),
+    ("swap of pods, over time", Metric::MemorySwapCurrent),
+    ("pressure of pods, over time", Metric::PressureFullUs),
+];
+/// Characters of a sparkline.
+const CELLS: usize = 16;
+
+/// The largest value in each part of the time, as blocks of eight heights.
+fn sparkline(points: &[(u64, f64)], most: f64) -> String {
+    let cell = |n: usize| &points[points.len() * n / CELLS..points.len() * (n + 1) / CELLS];
+    let block = |part: &[(u64, f64)]| match part.iter().map(|(_, value)| *value).fold(0.0, f64::max) / most {
+        share if share > 0.0 => ['▁', '▂', '▃', '▄', '▅', '▆', '▇', '█'][((share * 8.0).ceil() as usize).clamp(1, 8) - 1],
+        _ => ' ',
+    };
+    (0..CELLS).map(|n| block(cell(n))).collect()
 }
 
 fn expectations(list: &[ExpectationResult]) -> String {
@@ -88,4 +117,16 @@ fn claims(lab: &Lab, result: &LabResult) -> String {
         lab.scale.factor,
         table.trim_fmt()
     )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_sparkline_has_the_largest_value_of_each_part() {
+        let points: Vec<_> = (0..240).map(|n| (n, if n == 100 { 8.0 } else { n as f64 / 60.0 })).collect();
+        assert_eq!(sparkline(&points, 8.0), "▁▁▁▁▂▂█▂▃▃▃▃▄▄▄▄");
+        assert_eq!(sparkline(&[], 8.0), " ".repeat(CELLS));
+    }
 }

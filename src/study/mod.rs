@@ -37,6 +37,7 @@ pub use figure::{Figure, figure, say};
 pub use framework::{FRAMEWORK, LabVerdict, LineVerdict, Says, framework};
 pub use interval::{CONFIDENCE, Interval, interval};
 pub use life::alive;
+pub use memory::{Levels, Reading};
 pub use merge::{DecisionResult, SeedResult, merge};
 pub use result::{
     AlertResult, ArmResult, CgroupResult, ClaimResult, Distribution, ExpectationResult, Firing, Holds, Kill, LabResult,

@@ -96,7 +96,15 @@ fn one(
     progress.begin(index);
     let running = checkpoint.fork(input).map_err(|e| named(machine_exit(&e), &e))?;
     let mut phases = progress.phases(index);
-    let output = running.wait(LOOK, &mut |new| phases.see(new)).map_err(|e| named(machine_exit(&e), &e))?;
+    let (mut live, mut written) = (run.live(&arm.name)?, Ok(()));
+    let mut look = |new: &[u8]| {
+        phases.see(new);
+        if written.is_ok() {
+            written = live.put(new);
+        }
+    };
+    let output = running.wait(LOOK, &mut look).map_err(|e| named(machine_exit(&e), &e))?;
+    written.map_err(|e| named(Exit::Substrate, &e))?;
     let recording = Instant::now();
     let ending = run.record(&arm.name, &output.frames[..]).map_err(|e| named(Exit::Substrate, &e))?;
     match ending {

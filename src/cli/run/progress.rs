@@ -1,6 +1,7 @@
 //! Progress: a line per arm that moves on a terminal, plain lines elsewhere. All of it on stderr.
 
-use crate::record::{EventKind, Frame, frames};
+use crate::record::{EventKind, Frame, Growing};
+use crate::report::plain;
 use indicatif::{MultiProgress, ProgressBar, ProgressStyle};
 use std::io::IsTerminal;
 use std::time::Duration;
@@ -27,7 +28,7 @@ impl Progress {
         let width = arms.iter().map(String::len).max().unwrap_or(0);
         let arms = arms.into_iter().map(|arm| {
             let bar = ProgressBar::new_spinner().with_style(style("{spinner:.cyan} {prefix}  {msg} {elapsed:.dim}"));
-            bar.set_prefix(format!("{arm:width$}"));
+            bar.set_prefix(plain(&format!("{arm:width$}")));
             (arm, bars.add(bar))
         });
         Progress { terminal, preparing, arms: arms.collect() }
@@ -37,7 +38,7 @@ impl Progress {
     pub fn say(&self, text: &str) {
         if self.terminal {
             self.preparing.enable_steady_tick(Duration::from_millis(100));
-            self.preparing.set_message(text.to_owned());
+            self.preparing.set_message(plain(text));
         } else {
             line(text);
         }
@@ -58,7 +59,7 @@ impl Progress {
 
     /// Follows the phases of an arm.
     pub fn phases(&self, arm: usize) -> Phases<'_> {
-        Phases { progress: self, arm, pending: Vec::new() }
+        Phases { progress: self, arm, growing: Growing::default() }
     }
 
     /// Takes the lines away; the result follows.
@@ -69,7 +70,7 @@ impl Progress {
 
     fn show(&self, arm: usize, text: &str) {
         let (name, bar) = &self.arms[arm];
-        bar.set_message(text.to_owned());
+        bar.set_message(plain(text));
         if !self.terminal {
             line(&format!("{name}: {text}"));
         }
@@ -78,7 +79,7 @@ impl Progress {
 
 #[expect(clippy::print_stderr, reason = "progress belongs to the command line")]
 fn line(text: &str) {
-    eprintln!("{text}");
+    eprintln!("{}", plain(text));
 }
 
 /// Finds the phases in the output of a running guest.
@@ -86,34 +87,19 @@ fn line(text: &str) {
 pub struct Phases<'a> {
     progress: &'a Progress,
     arm: usize,
-    pending: Vec<u8>,
+    growing: Growing,
 }
 
 impl Phases<'_> {
     /// More output; it may begin and end inside a frame.
     pub fn see(&mut self, new: &[u8]) {
-        self.pending.extend_from_slice(new);
-        let whole = whole(&self.pending);
-        for frame in frames(&self.pending[..whole]).flatten() {
+        // What cannot be decoded is told when the arm is recorded.
+        for frame in self.growing.see(new).unwrap_or_default() {
             if let Frame::Event(event) = frame
                 && let EventKind::PhaseStarted { phase } = event.kind
             {
                 self.progress.show(self.arm, &phase);
             }
         }
-        self.pending.drain(..whole);
     }
-}
-
-/// Bytes of the frames that are complete.
-fn whole(bytes: &[u8]) -> usize {
-    let mut end = 0;
-    while let Some(head) = bytes[end..].first_chunk::<4>() {
-        let next = end + 4 + u32::from_le_bytes(*head) as usize;
-        if next > bytes.len() {
-            break;
-        }
-        end = next;
-    }
-    end
 }

@@ -84,6 +84,64 @@ fn escape(text: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::lab;
+
+    /// Each metric that an expression names, with the labels it asks for.
+    fn asked(expression: &str) -> Vec<(String, Vec<String>)> {
+        let word = |c: char| c.is_ascii_alphanumeric() || c == '_';
+        let starts = ["container_", "node_"].into_iter().flat_map(|start| expression.match_indices(start));
+        let starts = starts.filter(|(at, _)| !expression[..*at].ends_with(word));
+        let metric = |(at, _): (usize, &str)| {
+            let name: String = expression[at..].chars().take_while(|c| word(*c)).collect();
+            let selector = expression[at + name.len()..].strip_prefix('{').and_then(|rest| rest.split_once('}'));
+            let matchers = selector.map_or("", |(matchers, _)| matchers).split(',').filter(|m| !m.is_empty());
+            let labels = matchers.map(|m| m.chars().take_while(|c| word(*c)).collect());
+            (name, labels.collect())
+        };
+        starts.map(metric).collect()
+    }
+
+    /// The names of the labels that samples of a family carry.
+    fn carried(family: &Family) -> Vec<String> {
+        let container = Role::Container { pod: "p".into(), container: "c".into() };
+        let text = labels("a", if family.node { &Role::Node } else { &container }, "/x");
+        let own = family.label.map(|(name, _)| name.to_owned());
+        text.split(',').filter_map(|part| Some(part.split_once('=')?.0.to_owned())).chain(own).collect()
+    }
+
+    #[test]
+    fn dashboard_and_rules_ask_for_exported_names_and_labels() {
+        let board = crate::report::export::dashboard();
+        let queries = board["panels"].as_array().unwrap().iter().flat_map(|panel| panel["targets"].as_array().unwrap());
+        let mut expressions: Vec<String> = queries.map(|target| target["expr"].as_str().unwrap().to_owned()).collect();
+        expressions.push(board["templating"]["list"][1]["query"].as_str().unwrap().to_owned());
+        let boards = expressions.len();
+        for files in lab::catalogue() {
+            let lab = lab::load(&files).unwrap();
+            let rules = lab.alerts.iter().map(|alerts| crate::report::rules(alerts, Some(1000.0)).unwrap());
+            for text in rules.collect::<Vec<_>>() {
+                expressions.extend(text.lines().filter_map(|line| Some(line.trim().strip_prefix("expr: ")?.to_owned())));
+            }
+        }
+        assert!(boards > 10 && expressions.len() >= boards + 3, "{expressions:?}");
+        for expression in &expressions {
+            let asked = asked(expression);
+            assert!(!asked.is_empty(), "{expression}");
+            for (name, labels) in asked {
+                let family = FAMILIES.iter().find(|f| f.sample() == name);
+                let family = family.unwrap_or_else(|| panic!("{name} of {expression} is not exported"));
+                let carried = carried(family);
+                assert!(labels.iter().all(|label| carried.contains(label)), "{expression}: {name} carries {carried:?}");
+            }
+        }
+    }
+
+    #[test]
+    fn a_metric_and_its_labels_are_found_in_an_expression() {
+        let found = asked(r#"rate(node_x_total{arm=~"$arm",y!=""}[1m]) / container_z > 0"#);
+        let text = |words: &[&str]| words.iter().map(|w| (*w).to_owned()).collect::<Vec<_>>();
+        assert_eq!(found, [("container_z".to_owned(), vec![]), ("node_x_total".to_owned(), text(&["arm", "y"]))]);
+    }
 
     #[test]
     fn label_values_cannot_end_their_label() {
