@@ -54,10 +54,14 @@ pub fn columns(lab: &Lab, result: &LabResult) -> Vec<Column> {
     if happened(MetricName::OomKills) {
         add("outage", "time a pod was started and not ready, all pods together", &|arm| counted(arm, MetricName::Outage));
     }
-    if happened(MetricName::MajorFaults) || happened(MetricName::SwapOut) {
+    let swapped = happened(MetricName::SwapOut);
+    if happened(MetricName::MajorFaults) || swapped {
         add("major faults", "page faults that had to wait for a device, whole node", &|arm| {
             counted(arm, MetricName::MajorFaults)
         });
+    }
+    // Of nodes that never swapped there is nothing to compare.
+    if swapped {
         add("swapped in", "pages read from swap, whole node", &|arm| counted(arm, MetricName::SwapIn));
         add("swapped out", "pages written to swap, whole node", &|arm| counted(arm, MetricName::SwapOut));
         add("swap peak", "most swap used at once", &|arm| counted(arm, MetricName::SwapPeak));

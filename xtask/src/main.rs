@@ -7,8 +7,10 @@ mod build;
 mod check;
 mod demo;
 mod deny;
+mod docs;
 mod fuzz;
 mod install;
+mod pictures;
 mod schema;
 mod test;
 mod vectors;
@@ -55,6 +57,13 @@ enum Task {
     },
     /// Write the JSON Schema of lab.yaml.
     Schema,
+    /// Write a page per lab and per command, and man pages, to target/docs.
+    Docs,
+    /// Make the pictures of the README from a real run.
+    Pictures {
+        /// A finished run of swap/cpu-inference, instead of running it.
+        run: Option<std::path::PathBuf>,
+    },
     /// Fuzz a target of tests/fuzz: quantity, pod, kubelet_configuration, safetensors, usage_samples, gpu_samples or capture.
     Fuzz {
         /// The target.
@@ -85,6 +94,8 @@ fn main() -> anyhow::Result<()> {
         Task::BenchPlan { nodes } => bench_plan::run(&sh, nodes),
         Task::BenchCapture { containers } => bench_capture::run(&sh, containers),
         Task::Schema => schema::run(&sh.current_dir()),
+        Task::Docs => docs::run(&sh.current_dir()),
+        Task::Pictures { run } => pictures::run(&sh, run.as_deref()),
         Task::Fuzz { target, seconds } => fuzz::run(&sh, &target, seconds),
         Task::Vectors { files } => vectors::run(&files),
     }
