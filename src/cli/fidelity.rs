@@ -8,7 +8,7 @@ use crate::provider::api::ApiError;
 use crate::provider::cache::{Cache, cache_dir};
 use crate::provider::image::{Image, Recipe, Store};
 use crate::provider::lease::{Lease, state_dir};
-use crate::provider::vm::{Session, Shape, VmError};
+use crate::provider::vm::{LEAST_MEMORY, Session, Shape, VmError};
 use crate::provider::{NodePrograms, interrupt};
 use crate::record::LedgerEntry;
 use anyhow::Result;
@@ -17,8 +17,6 @@ use serde::Serialize;
 use std::fmt::Write;
 use std::time::{Duration, Instant};
 
-/// The least a Debian with containerd and a kubelet runs in, bytes.
-const LEAST_MEMORY: u64 = 1 << 30;
 /// The kubelet sums its pods up once a minute; a busy machine takes its time to look.
 const SETTLED: Duration = Duration::from_secs(150);
 

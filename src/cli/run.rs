@@ -4,9 +4,10 @@ mod course;
 mod drive;
 mod progress;
 mod seeds;
+mod vm;
 
 use super::{Exit, KernelArguments, input, print, print_json, studied};
-use crate::kubelet::Version;
+use crate::kubelet::{NodeFacts, Pod, Version};
 use crate::lab::{self, Arm, Lab};
 use crate::plan;
 use crate::provider::cache::{Cache, cache_dir, hex};
@@ -18,6 +19,9 @@ use camino::{Utf8Path, Utf8PathBuf};
 use progress::Progress;
 use sha2::{Digest, Sha256};
 use std::time::{Duration, Instant};
+
+/// The provider of real nodes.
+const VM: &str = "vm";
 
 /// Arguments of `highwater run`.
 #[derive(Debug, clap::Args)]
@@ -41,7 +45,7 @@ pub(super) struct How {
     #[arg(long, value_name = "DIR")]
     out: Option<Utf8PathBuf>,
     /// Where the node comes from.
-    #[arg(long, default_value = "sim", value_parser = ["sim"])]
+    #[arg(long, default_value = "sim", value_parser = ["sim", VM])]
     provider: String,
     /// Wall-clock seconds after which an arm counts as hung.
     #[arg(long, value_name = "SECONDS", default_value_t = 600)]
@@ -79,6 +83,12 @@ pub(super) fn perform(lab: &Lab, arms: &[String], seeds: u64, how: How, json: bo
 pub(super) fn conduct(lab: &Lab, arms: &[String], seeds: u64, how: How) -> anyhow::Result<(RunDir, studied::Studied)> {
     let began = Instant::now();
     let arms = input::arms(lab, arms)?;
+    if how.provider == VM {
+        if seeds > 1 {
+            return Err(Exit::BadInput.because("--seeds needs runs that can be repeated: leave out --provider vm"));
+        }
+        return vm::conduct(lab, &arms, how);
+    }
     let plans = plans(&arms)?;
     let out = how.out.clone().map_or_else(|| next_directory(&lab.name), Ok)?;
     let run = RunDir::create(&out).map_err(|e| Exit::BadInput.because(e))?;
@@ -158,18 +168,27 @@ pub(super) fn conduct(lab: &Lab, arms: &[String], seeds: u64, how: How) -> anyho
 fn plans(arms: &[&Arm]) -> anyhow::Result<Vec<(String, Plan)>> {
     let (mut plans, mut refusals) = (Vec::new(), Vec::new());
     for arm in arms {
-        let version: Version = arm.node.kubernetes.parse().map_err(|e| Exit::BadInput.because(e))?;
         // A service of the node is none of the kubelet's business.
         let pods: Vec<_> = arm.pods.iter().filter(|pod| lab::slice(pod).is_none()).cloned().collect();
-        match plan::plan(version, &arm.kubelet, &arm.facts(), &pods) {
-            Ok(plan) => match course::course(arm, &pods, version, plan) {
+        match plan_of(arm, &arm.facts(), &pods)? {
+            Ok(plan) => match course::course(arm, &pods, version(arm)?, plan) {
                 Ok(plan) => plans.push((arm.name.clone(), plan)),
                 Err(refused) => refusals.push(refused),
             },
-            Err(reasons) => refusals.extend(reasons.into_iter().map(|r| format!("arm {}: {}", arm.name, r.message))),
+            Err(reasons) => refusals.extend(reasons.into_iter().map(|reason| format!("arm {}: {reason}", arm.name))),
         }
     }
     if refusals.is_empty() { Ok(plans) } else { Err(Exit::BadInput.because(refusals.join("\n"))) }
+}
+
+/// What the arm's kubelet writes for these pods on such a node, or what it refuses.
+fn plan_of(arm: &Arm, facts: &NodeFacts, pods: &[Pod]) -> anyhow::Result<Result<Plan, Vec<String>>> {
+    let plan = plan::plan(version(arm)?, &arm.kubelet, facts, pods);
+    Ok(plan.map_err(|reasons| reasons.into_iter().map(|reason| reason.message).collect()))
+}
+
+fn version(arm: &Arm) -> anyhow::Result<Version> {
+    arm.node.kubernetes.parse().map_err(|e| Exit::BadInput.because(e))
 }
 
 fn next_directory(lab: &str) -> anyhow::Result<Utf8PathBuf> {

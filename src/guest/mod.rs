@@ -1,4 +1,5 @@
-//! PID 1 of the deterministic node: executes one order and streams what happened.
+//! PID 1 of the deterministic node: executes one order and streams what happened. On a real node `observe` streams the same of what a
+//! kubelet does.
 //!
 //! Threads, by real-time priority (one vCPU, so a higher one always runs first): the sampler, one load client per generator, and the main
 //! thread, which plays script and kubelet. Workloads run at ordinary priority, so measuring is late for nobody. The main thread is one loop
@@ -11,6 +12,7 @@ mod ledger;
 mod loads;
 mod namespaces;
 mod node;
+mod observe;
 mod pods;
 mod probes;
 mod process;
@@ -18,9 +20,11 @@ mod recorder;
 mod sampling;
 mod script;
 mod setup;
+mod tasks;
 mod threads;
 
 pub use error::GuestError;
+pub use observe::{observe, tell};
 
 use crate::record::shm::{ENV_FACTS, ENV_SHM, Region};
 use crate::record::{Frame, NodeFacts, Order, SCHEMA, port};

@@ -35,6 +35,14 @@ impl Network {
         namespace.map(|namespace| Network { namespace }).map_err(system("make a network namespace"))
     }
 
+    /// The one that a process is in.
+    ///
+    /// # Errors
+    /// There is no such process.
+    pub fn of(pid: u32) -> io::Result<Network> {
+        Ok(Network { namespace: std::fs::File::open(format!("/proc/{pid}/ns/net"))?.into() })
+    }
+
     /// Moves the calling thread there for good.
     ///
     /// # Errors

@@ -1,8 +1,10 @@
-//! Where frames go: encoded into one buffer, appended to the shared memory, in the order they happen.
+//! Where frames go: encoded into one buffer, appended to the shared memory or to a file, in the order they happen.
 
 use crate::load::monotonic_ns;
 use crate::record::shm::Output;
 use crate::record::{Event, EventKind, Frame, encode_frame, port};
+use std::fs::File;
+use std::io::Write;
 use std::sync::{Arc, Mutex, PoisonError};
 
 /// The output with its clock. Shared by all threads; the lock is held for the copy of one frame.
@@ -14,8 +16,14 @@ pub struct Recorder {
 
 #[derive(Debug)]
 struct Sink {
-    output: Output,
+    output: Place,
     buffer: Vec<u8>,
+}
+
+#[derive(Debug)]
+enum Place {
+    Shared(Output),
+    File(File),
 }
 
 // Kept free for the frame that says that nothing more fits.
@@ -24,6 +32,15 @@ const RESERVE: usize = 4096;
 impl Recorder {
     /// Time counts from here.
     pub fn new(output: Output) -> Recorder {
+        Recorder::at(Place::Shared(output))
+    }
+
+    /// Appends to a file instead, on a node that outlives the run.
+    pub fn to_file(file: File) -> Recorder {
+        Recorder::at(Place::File(file))
+    }
+
+    fn at(output: Place) -> Recorder {
         Recorder { epoch_ns: monotonic_ns(), sink: Mutex::new(Sink { output, buffer: Vec::with_capacity(64 << 10) }) }
     }
 
@@ -43,6 +60,16 @@ impl Recorder {
         let Sink { output, buffer } = &mut *sink;
         buffer.clear();
         encode_frame(frame, buffer);
+        let output = match output {
+            Place::Shared(output) => output,
+            Place::File(file) => {
+                // A stream that lacks a frame must not be taken for a whole one; it is cut off here and has no end.
+                if file.write_all(buffer).is_err() {
+                    std::process::exit(1);
+                }
+                return;
+            }
+        };
         if output.capacity() - output.len() < buffer.len() + RESERVE {
             buffer.clear();
             let message = format!(

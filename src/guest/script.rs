@@ -4,6 +4,7 @@ use super::GuestError;
 use super::ledger::snapshot;
 use super::loads::Loads;
 use super::node::Node;
+use super::pods::PodRun;
 use crate::record::{Action, EventKind, Frame, Order, PhaseEnd, PhaseOrder, RestartPolicy};
 use std::sync::Arc;
 
@@ -43,7 +44,8 @@ fn play_phase(node: &mut Node, phase: &PhaseOrder) -> Result<(), GuestError> {
     loads.stop()?;
     node.read_kernel_log();
     node.context.sampling.read_all();
-    recorder.frame(&Frame::Ledger(snapshot(&node.context, &node.levels, &node.pods, &phase.name)));
+    let cgroups = node.levels.iter().cloned().chain(node.pods.iter().flat_map(PodRun::cgroups));
+    recorder.frame(&Frame::Ledger(snapshot(&node.context.tree, recorder.now(), cgroups, &phase.name)));
     recorder.event(EventKind::PhaseEnded { phase: phase.name.clone(), deadline });
     Ok(())
 }

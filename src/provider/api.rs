@@ -1,6 +1,6 @@
 //! The Kubernetes API, for what a run needs of it. The only file that names kube.
 
-use k8s_openapi::api::core::v1::{ContainerStatus, Node, Pod, ResourceRequirements, ServiceAccount};
+use k8s_openapi::api::core::v1::{ContainerStatus, Event, Node, Pod, ResourceRequirements, ServiceAccount};
 use kube::api::{Api, DeleteParams, ListParams, Patch, PatchParams, PostParams};
 use kube::config::{KubeConfigOptions, Kubeconfig};
 use kube::{Client, Config};
@@ -182,6 +182,34 @@ impl Cluster {
         self.call(self.pods().get(name)).map(PodView).map_err(request(format!("looking at pod {name}")))
     }
 
+    /// All pods as they are now.
+    ///
+    /// # Errors
+    /// The request fails.
+    pub fn pods_now(&self) -> Result<Vec<PodView>, ApiError> {
+        let list = self.call(self.pods().list(&ListParams::default())).map_err(request("listing the pods"))?;
+        Ok(list.items.into_iter().map(PodView).collect())
+    }
+
+    /// All pods with their statuses.
+    ///
+    /// # Errors
+    /// The request fails.
+    pub fn pods_as_json(&self) -> Result<Value, ApiError> {
+        let list = self.call(self.pods().list(&ListParams::default())).map_err(request("listing the pods"))?;
+        Ok(json!(list.items))
+    }
+
+    /// All events.
+    ///
+    /// # Errors
+    /// The request fails.
+    pub fn events_as_json(&self) -> Result<Value, ApiError> {
+        let events: Api<Event> = Api::namespaced(self.client.clone(), NAMESPACE);
+        let list = self.call(events.list(&ListParams::default())).map_err(request("listing the events"))?;
+        Ok(json!(list.items))
+    }
+
     /// Changes the resources of a running pod in place and waits until its kubelet has done it.
     ///
     /// # Errors
@@ -312,6 +340,27 @@ impl PodView {
         let status = self.0.status.as_ref()?;
         let init = status.init_container_statuses.iter().flatten();
         init.chain(status.container_statuses.iter().flatten()).find(|status| status.name == name).cloned()
+    }
+
+    /// Containers and sidecars, and whether each is ready.
+    pub fn readiness(&self) -> impl Iterator<Item = (String, bool)> + '_ {
+        let status = self.0.status.iter();
+        let all = status.flat_map(|s| s.init_container_statuses.iter().flatten().chain(s.container_statuses.iter().flatten()));
+        all.map(|status| (status.name.clone(), status.ready))
+    }
+
+    /// The condition Ready is True.
+    #[must_use]
+    pub fn is_ready(&self) -> bool {
+        let conditions = self.0.status.iter().flat_map(|status| status.conditions.iter().flatten());
+        conditions.into_iter().any(|condition| condition.type_ == "Ready" && condition.status == "True")
+    }
+
+    /// All its containers have ended for good.
+    #[must_use]
+    pub fn is_finished(&self) -> bool {
+        let phase = self.0.status.as_ref().and_then(|status| status.phase.as_deref());
+        matches!(phase, Some("Succeeded" | "Failed"))
     }
 
     /// Why the kubelet will not give the pod the resources of its spec (condition PodResizePending, reason Infeasible).

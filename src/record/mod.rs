@@ -8,6 +8,7 @@ mod frame;
 #[cfg(feature = "cli")]
 mod live;
 mod node;
+mod observe;
 mod order;
 mod plan;
 pub mod port;
@@ -25,6 +26,7 @@ pub use frame::{
 #[cfg(feature = "cli")]
 pub use live::{Follow, Growing, LiveArm, Writing};
 pub use node::{DeviceFacts, DeviceRole, NodeFacts};
+pub use observe::{Tell, Told};
 pub use order::{
     Action, Arrival, CgroupOrder, ContainerKind, ContainerOrder, ControlWrite, DISK, LoadOrder, Order, PhaseEnd, PhaseOrder,
     PodOrder, Probe, ProbeKind, RestartPolicy, Sampling, Setting, SwapOn, Volume,

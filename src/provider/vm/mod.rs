@@ -7,6 +7,7 @@ mod capture;
 mod channel;
 mod control_plane;
 mod node;
+mod observed;
 mod pki;
 mod process;
 mod session;
@@ -25,6 +26,9 @@ use std::process::ExitStatus;
 
 /// The cache's kind of checkpoints of this provider.
 pub const KIND: &str = "vm-checkpoints";
+
+/// The least that a Debian with containerd and a kubelet runs in, bytes.
+pub const LEAST_MEMORY: u64 = 1 << 30;
 
 /// Why there is no real node, or why it did not do what was asked.
 #[derive(Debug, thiserror::Error)]
@@ -79,6 +83,9 @@ pub enum VmError {
     /// The ledger.
     #[error(transparent)]
     Capture(#[from] CaptureError),
+    /// The observer did not do what it was told.
+    #[error("the observer of the node: {0}")]
+    Observer(String),
     /// Certificates.
     #[error("a certificate cannot be made: {0}")]
     Certificate(#[from] rcgen::Error),

@@ -22,16 +22,16 @@ const API_READY: Duration = Duration::from_secs(180);
 const NODE_READY: Duration = Duration::from_secs(300);
 /// How often the node is asked whether its kubelet gave up.
 const REFUSAL_EVERY: Duration = Duration::from_secs(8);
-const PODS_RUNNING: Duration = Duration::from_secs(900);
+pub(super) const PODS_RUNNING: Duration = Duration::from_secs(900);
 /// A resize or the restart of one container.
 const CHANGED: Duration = Duration::from_secs(300);
 
 /// A real node with its control plane. Dropping it ends both.
 #[derive(Debug)]
 pub struct Session {
-    node: Node,
-    control_plane: ControlPlane,
-    cluster: Cluster,
+    pub(super) node: Node,
+    pub(super) control_plane: ControlPlane,
+    pub(super) cluster: Cluster,
     /// Keeps the checkpoint from being pruned under the fork.
     _checkpoint: Entry,
 }
@@ -217,7 +217,7 @@ impl Session {
 }
 
 /// Fails when the VM or a process of the control plane has ended: what is awaited then never comes.
-fn alive(node: &mut Node, control_plane: &mut ControlPlane) -> Result<(), VmError> {
+pub(super) fn alive(node: &mut Node, control_plane: &mut ControlPlane) -> Result<(), VmError> {
     node.check()?;
     control_plane.check()
 }
@@ -258,7 +258,7 @@ fn complete(config: &KubeletConfiguration) -> Value {
 }
 
 /// A pod as the API server gets it: on the node, with the image that is there.
-fn placed(pod: &Pod) -> Value {
+pub(super) fn placed(pod: &Pod) -> Value {
     let mut value = serde_json::to_value(pod).unwrap_or_default();
     if let Value::Object(fields) = &mut value {
         fields.insert("apiVersion".to_owned(), "v1".into());
