@@ -1,5 +1,5 @@
 //! Every lab of the catalogue, end to end through the binary: it ends as expected, keeps within its stated cost, its controls are
-//! the golden ones, and it gives the same bytes a second time, beside other labs on busy cores.
+//! the golden ones, and it gives the bytes it gave before: on the machine that recorded them, or in a second run beside other labs.
 
 #![allow(clippy::print_stdout, reason = "a test says what it compared and measured")]
 
@@ -7,52 +7,141 @@ mod support;
 
 use highwater::lab::{Lab, LabFiles, catalogue, load};
 use highwater::ledger;
+use highwater::provider::cache::hex;
 use highwater::record::LedgerSnapshot;
 use highwater::study::LabResult;
+use sha2::{Digest, Sha256};
+use std::collections::BTreeMap;
+use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
 use std::sync::Mutex;
 use support::{expect, highwater};
 
-/// Rewrites the control goldens instead of comparing them.
+/// Rewrites the control goldens and the recorded bytes instead of comparing them.
 const UPDATE: &str = "HIGHWATER_UPDATE";
+
+/// By lab: the hash of everything that went into a run, and that of everything the node sent back.
+const RECORDED: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/fixtures/lab-bytes.tsv");
+
+type Hashes = (String, String);
 
 /// As many labs at once as there are cores, each with several arms: every core is busy, every run is disturbed by others, and no core
 /// waits for the slowest arm of one lab.
 #[test]
 fn every_lab_ends_as_expected_and_gives_the_same_bytes_again() {
+    let update = std::env::var_os(UPDATE).is_some();
+    let recorded = if update { BTreeMap::new() } else { recorded() };
     let cores = std::thread::available_parallelism().map_or(1, usize::from);
     let queue = Mutex::new(catalogue());
     let next = || queue.lock().expect("no thread panics with it").next();
-    let failures: Vec<String> = std::thread::scope(|scope| {
-        let workers: Vec<_> =
-            (0..cores).map(|_| scope.spawn(|| std::iter::from_fn(&next).flat_map(|lab| twice(&lab)).collect())).collect();
-        workers.into_iter().flat_map(|worker| -> Vec<String> { worker.join().expect("a lab's problem is a failure") }).collect()
+    let checked: Vec<Checked> = std::thread::scope(|scope| {
+        let work = || std::iter::from_fn(&next).map(|lab| check(&lab, &recorded)).collect::<Vec<_>>();
+        let workers: Vec<_> = (0..cores).map(|_| scope.spawn(work)).collect();
+        workers.into_iter().flat_map(|worker| worker.join().expect("a lab's problem is a failure")).collect()
     });
+    if update {
+        let lines: BTreeMap<_, _> = checked.iter().filter_map(|lab| Some((&lab.name, lab.hashes.as_ref()?))).collect();
+        let text = lines.iter().fold(String::new(), |mut text, (name, (input, output))| {
+            writeln!(text, "{name}\t{input}\t{output}").expect("a string grows");
+            text
+        });
+        std::fs::write(RECORDED, text).expect("a writable checkout");
+    }
+    let failures: Vec<_> = checked.into_iter().flat_map(|lab| lab.failures).collect();
     assert!(failures.is_empty(), "{}", failures.join("\n"));
 }
 
-/// Runs a lab twice, the second time with more arms at once; returns what is wrong with it.
-fn twice(files: &LabFiles) -> Vec<String> {
+fn recorded() -> BTreeMap<String, Hashes> {
+    let text = std::fs::read_to_string(RECORDED).expect("the recorded bytes are checked in");
+    let line = |line: &str| {
+        let [name, input, output] = line.split('\t').collect::<Vec<_>>()[..] else { panic!("{RECORDED}: {line:?}") };
+        (name.to_owned(), (input.to_owned(), output.to_owned()))
+    };
+    text.lines().map(line).collect()
+}
+
+struct Checked {
+    name: String,
+    hashes: Option<Hashes>,
+    failures: Vec<String>,
+}
+
+/// Runs a lab. Where the same programs and the same orders were recorded, perhaps on another machine, its bytes are those; else it
+/// runs a second time, with more arms at once.
+fn check(files: &LabFiles, recorded: &BTreeMap<String, Hashes>) -> Checked {
     let lab = load(files).unwrap_or_else(|problems| panic!("{problems}"));
     let name = &lab.name;
     let dir = tempfile::tempdir().expect("a temporary directory");
     let (first, second) = (dir.path().join("first"), dir.path().join("second"));
     if let Err(told) = run(name, &first, "2") {
-        return vec![told];
+        return Checked { name: name.clone(), hashes: None, failures: vec![told] };
     }
     let mut failures: Vec<_> = over_budget(&lab, &result(&first)).into_iter().collect();
     failures.extend(goldens(name, &first));
-    if let Err(told) = run(name, &second, "3") {
-        failures.push(told);
-        return failures;
+    failures.extend(rendered_again(name, &first));
+    let hashes = (input(&first), output(&first));
+    match recorded.get(name) {
+        Some((input, output)) if *input == hashes.0 => {
+            println!("{name}: as recorded: {}", output == &hashes.1);
+            if *output != hashes.1 {
+                failures.push(format!(
+                    "{name}: the same programs and orders gave other bytes than recorded; {UPDATE}=1 rewrites them"
+                ));
+            }
+        }
+        _ => failures.extend(again(name, &first, &second)),
     }
-    let (bytes, differing) = compare(&first, &second);
+    Checked { name: name.clone(), hashes: Some(hashes), failures }
+}
+
+/// Runs a lab once more and compares all that the two runs left.
+fn again(name: &str, first: &Path, second: &Path) -> Vec<String> {
+    if let Err(told) = run(name, second, "3") {
+        return vec![told];
+    }
+    let (bytes, differing) = compare(first, second);
     println!("{name}: {bytes} bytes equal in a second run, {} files differ", differing.len());
-    if bytes == 0 {
-        failures.push(format!("{name}: nothing was compared"));
+    let nothing = (bytes == 0).then(|| format!("{name}: nothing was compared"));
+    nothing.into_iter().chain(differing.into_iter().map(|file| format!("{name}: {file} differs in a second run"))).collect()
+}
+
+/// The study and the report of a run, made again from its records, are the same bytes.
+fn rendered_again(name: &str, run: &Path) -> Vec<String> {
+    let kept = ["result.json", "report.html"].map(|file| (file, std::fs::read(run.join(file)).expect("a run has it")));
+    expect(0, &mut highwater(&["report", run.to_str().expect("UTF-8")]));
+    let differs = |(file, before): (&str, Vec<u8>)| {
+        (std::fs::read(run.join(file)).expect("it is there") != before)
+            .then(|| format!("{name}: {file} differs when rendered again"))
+    };
+    kept.into_iter().filter_map(differs).collect()
+}
+
+/// The hash of the emulator, the kernel, the programs, the booted memory, the lab, and what the node was told to do.
+fn input(run: &Path) -> String {
+    let node: serde_json::Value =
+        serde_json::from_slice(&std::fs::read(run.join("node.json")).expect("a run has it")).expect("it is JSON");
+    let identity = node["identity"].as_str().expect("a run has an identity");
+    hash(run, &["order"], identity)
+}
+
+/// The hash of all that the node sent back.
+fn output(run: &Path) -> String {
+    hash(run, &["samples", "events", "load", "log", "ledger"], "")
+}
+
+fn hash(run: &Path, folders: &[&str], before: &str) -> String {
+    let mut hasher = Sha256::new();
+    hasher.update(before);
+    for folder in folders {
+        let found = files(&run.join(folder));
+        assert!(!found.is_empty(), "{}: no {folder}", run.display());
+        for file in found {
+            let bytes = std::fs::read(run.join(folder).join(&file)).expect("a readable file");
+            hasher.update(format!("{folder}/{} {}\n", file.display(), bytes.len()));
+            hasher.update(&bytes);
+        }
     }
-    failures.extend(differing.into_iter().map(|file| format!("{name}: {file} differs in a second run")));
-    failures
+    hex(&hasher.finalize())
 }
 
 /// The default sweep of mis-sized, and two of its arms again in a sweep of their own.
