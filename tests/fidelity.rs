@@ -56,6 +56,43 @@ fn a_real_kubelet_writes_what_the_simulator_says() {
     }
 }
 
+/// The talk's five arms on a real node: who is killed there is who is killed in the simulator. The arm with UnlimitedSwap needs a kubelet
+/// of 1.29 and is left out, so the run as a whole decides nothing (exit code 4).
+#[test]
+fn the_same_arms_of_a_lab_die_on_a_real_node() {
+    let Some(_machine) = with_image() else { return };
+    let place = Place::new();
+    let out = place.out();
+    let begun = Instant::now();
+    let arguments = ["run", "swap/traffic-burst", "--provider", "vm", "--json", "--out", out.to_str().expect("UTF-8")];
+    let output = expect(4, &mut place.command(&arguments));
+    let found: Value = serde_json::from_slice(&output.stdout).expect("JSON");
+    let arms = found["result"]["arms"].as_array().expect("arms");
+    let killed = |arm: &Value| !arm["kills"].as_array().expect("a list").is_empty();
+    let lives: Vec<_> = arms.iter().map(|arm| (arm["name"].as_str().expect("a name"), killed(arm))).collect();
+    assert_eq!(lives, [("no-swap", true), ("limited-swap-512mi", true), ("limited-swap-2gi", false), ("no-swap-2gi", false)]);
+    for arm in arms {
+        let verdicts = arm["phases"].as_array().expect("phases").iter().map(|phase| &phase["ledger"]["evidence"]["verdict"]);
+        assert!(verdicts.clone().count() == 3 && verdicts.into_iter().all(|verdict| verdict == "FULFILLED"), "{arm}");
+    }
+    assert!(String::from_utf8_lossy(&output.stderr).contains("unlimited-swap: left out"));
+    let kept = |file: &str| std::fs::read_to_string(out.join("cluster/limited-swap-2gi").join(file)).unwrap_or_default();
+    for (file, holds) in [
+        ("pods.json", "containerStatuses"),
+        ("events.json", "Started"),
+        ("configz.json", r#""swapBehavior":"LimitedSwap""#),
+        ("metrics.txt", "kubelet_running_pods"),
+        ("metrics-resource.txt", "container_memory_working_set_bytes"),
+        ("stats-summary.json", "workingSetBytes"),
+        ("kubelet.log", "kubelet"),
+        ("containerd.log", "containerd"),
+    ] {
+        assert!(kept(file).contains(holds), "{file} lacks {holds}");
+    }
+    let timing = std::fs::read_to_string(out.join("timing.json")).expect("a run has times");
+    println!("four arms on a real node: {:.0} s; {timing}", begun.elapsed().as_secs_f64());
+}
+
 #[test]
 fn a_kubelet_that_refuses_its_configuration_is_quoted() {
     let Some(_machine) = with_image() else { return };

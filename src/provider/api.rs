@@ -200,6 +200,15 @@ impl Cluster {
         Ok(json!(list.items))
     }
 
+    /// What the server has at a path.
+    ///
+    /// # Errors
+    /// The request fails.
+    pub fn text(&self, path: &str) -> Result<String, ApiError> {
+        let asked = http::Request::get(path).body(Vec::new()).map_err(|e| ApiError::Config(format!("{path}: {e}")))?;
+        self.call(self.client.request_text(asked)).map_err(request(format!("asking for {path}")))
+    }
+
     /// All events.
     ///
     /// # Errors

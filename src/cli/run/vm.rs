@@ -65,6 +65,7 @@ pub fn conduct(lab: &Lab, arms: &[&Arm], how: How) -> anyhow::Result<(RunDir, st
     let run = RunDir::create(&out).map_err(|e| Exit::BadInput.because(e))?;
     let lease = Lease::open(&state_dir())?;
     let held = lease.directory(run.path().as_std_path())?;
+    let writing = run.writing()?;
     run.write("lab.yaml", lab.text.as_bytes())?;
     if let Some(lesson) = &lab.lesson_text {
         run.write(lab::LESSON, lesson.as_bytes())?;
@@ -92,6 +93,7 @@ pub fn conduct(lab: &Lab, arms: &[&Arm], how: How) -> anyhow::Result<(RunDir, st
         timings.push(ArmTiming { arm: name, node_ready_seconds: ready, script_seconds: total - ready, total_seconds: total });
     }
     let substrate = substrate(lab, &real, &skipped, hash_file(&programs.node)?);
+    drop(writing);
     let identity = hex(&Sha256::digest(serde_json::to_vec(&substrate)?));
     let acceptance = lab.acceptance.as_ref().map(|rules| rules.hash(&lab.baseline));
     run.write_json("node.json", &NodeRecord { schema: SCHEMA, substrate, identity, acceptance, nodes })?;

@@ -4,11 +4,11 @@ use super::node::ANSWER;
 use super::session::{PODS_RUNNING, alive, placed};
 use super::{Session, VmError};
 use crate::kubelet::Pod;
-use crate::provider::api::PodView;
+use crate::provider::api::{Cluster, PodView};
 use crate::provider::image::oci;
 use crate::record::{Order, Tell, Told};
 use base64::{Engine, engine::general_purpose::STANDARD};
-use serde_json::Value;
+use serde_json::{Value, json};
 
 /// Everything of the observer lies here, on the node's tmpfs.
 const DIR: &str = "/run/highwater";
@@ -87,16 +87,30 @@ impl Session {
         Ok(self.cluster.pods_now()?)
     }
 
-    /// What the cluster and the node know beside the frames: pods with their statuses, events, the logs of kubelet and runtime.
+    /// The kubelet's own port. Its serving certificate is signed by itself, and the way to it is this machine's loopback.
+    fn kubelet(&mut self) -> Result<Cluster, VmError> {
+        let mut kubeconfig = self.control_plane.admin();
+        let server = format!("https://127.0.0.1:{}", self.node.forwarded()?);
+        kubeconfig["clusters"][0]["cluster"] = json!({ "server": server, "insecure-skip-tls-verify": true });
+        Ok(Cluster::new(kubeconfig)?)
+    }
+
+    /// What the cluster and the node know beside the frames: pods with their statuses, events, the logs of kubelet and runtime, the
+    /// configuration that the kubelet has loaded, its metrics and its own account of the pods.
     ///
     /// # Errors
     /// The API or the node does not answer.
     pub fn evidence(&mut self) -> Result<Vec<(&'static str, Vec<u8>)>, VmError> {
-        let json = |value: Value| serde_json::to_vec_pretty(&value).map_err(|e| VmError::Io(e.into()));
+        let pretty = |value: Value| serde_json::to_vec_pretty(&value).map_err(|e| VmError::Io(e.into()));
         let log = |unit: &str| format!("journalctl -u {unit} -o short-precise --no-pager");
+        let kubelet = self.kubelet()?;
         Ok(vec![
-            ("pods.json", json(self.cluster.pods_as_json()?)?),
-            ("events.json", json(self.cluster.events_as_json()?)?),
+            ("configz.json", kubelet.text("/configz")?.into_bytes()),
+            ("metrics.txt", kubelet.text("/metrics")?.into_bytes()),
+            ("metrics-resource.txt", kubelet.text("/metrics/resource")?.into_bytes()),
+            ("stats-summary.json", kubelet.text("/stats/summary")?.into_bytes()),
+            ("pods.json", pretty(self.cluster.pods_as_json()?)?),
+            ("events.json", pretty(self.cluster.events_as_json()?)?),
             ("kubelet.yaml", self.node.step("cat /etc/kubernetes/kubelet.yaml", ANSWER)?.into_bytes()),
             ("kubelet.log", self.node.step(&log("kubelet"), ANSWER)?.into_bytes()),
             ("containerd.log", self.node.step(&log("containerd"), ANSWER)?.into_bytes()),

@@ -17,6 +17,9 @@ use std::time::{Duration, Instant};
 /// The node's name.
 pub const NODE: &str = "node";
 
+/// The kubelet's port.
+const KUBELET: u16 = 10250;
+
 /// A busy two-core machine under TCG; a quiet one needs a tenth of each.
 const API_READY: Duration = Duration::from_secs(180);
 const NODE_READY: Duration = Duration::from_secs(300);
@@ -57,7 +60,7 @@ impl Session {
         let seed = oci::archive(&oci::node_images(program, oci::WORKLOAD, &image.manifest.pause))?;
         let system = image.system();
         let key = shape.key(&system, &seed, &tools);
-        let start = Start { shape, tools: &tools, system: &system, forward: None };
+        let start = Start { shape, tools: &tools, system: &system, forward: Some(KUBELET) };
         let checkpoint = cache.entry(KIND, &key, lease, |entry| -> Result<(), VmError> {
             Node::make_checkpoint(&start, &seed, entry, lease, progress)
         })?;
