@@ -149,6 +149,24 @@ fn ten_minutes_of_forty_containers_fit_into_three_megabytes() {
     );
 }
 
+/// Byte for byte but for style and script, which are files of their own and the same on every page.
+#[test]
+fn pages_of_two_labs_are_their_goldens() {
+    for (name, pods, seconds) in [("one_pod", 1, 20), ("two_pods", 2, 20)] {
+        let (_dir, path) = folder();
+        let run = record(&path, &lab(pods, "What it says."), seconds, "c");
+        let (page, _) = report(&run);
+        let again = report(&run).0;
+        assert_eq!(page, again, "the same record gives the same page");
+        let without = |page: &str, tag: &str| {
+            let (before, rest) = page.split_once(&format!("<{tag}>")).expect("the page has one");
+            let (_, after) = rest.split_once(&format!("</{tag}>")).expect("it ends");
+            format!("{before}<{tag}/>{after}")
+        };
+        insta::assert_snapshot!(name, without(&without(&page, "style"), "script"));
+    }
+}
+
 #[test]
 fn names_that_mean_harm_break_neither_page_nor_terminal() {
     let (_dir, path) = folder();

@@ -2,9 +2,9 @@
 
 use super::{Exit, comparable};
 use crate::lab::Lab;
-use crate::record::{DeviceFacts, Event, LedgerSnapshot, Metric, NodeRecord, Plan, Report, Role, RunDir, RunError, SEEDS, Seeds};
-use crate::report;
-use crate::study::{self, Conclusion, Curves, Decision, LabResult, Records, Telemetry};
+use crate::record::{DeviceFacts, Event, Metric, NodeRecord, Role, RunDir, RunError, SEEDS, Seeds};
+use crate::report::{self, ArmRecords};
+use crate::study::{self, Conclusion, Decision, LabResult, Records, Telemetry};
 use camino::Utf8Path;
 use std::io::IsTerminal;
 
@@ -13,11 +13,7 @@ use std::io::IsTerminal;
 pub struct Studied {
     lab: Lab,
     node: NodeRecord,
-    curves: Vec<(String, Curves)>,
-    plans: Vec<(String, Plan)>,
-    ledgers: Vec<(String, Vec<LedgerSnapshot>)>,
-    events: Vec<(String, Vec<Event>)>,
-    reports: Vec<(String, Vec<Report>)>,
+    arms: Vec<ArmRecords>,
     telemetry: Vec<(String, Telemetry)>,
     /// The figures.
     pub result: LabResult,
@@ -62,9 +58,7 @@ pub fn open(run: &RunDir, lab: &Lab, anyway: bool) -> anyhow::Result<Studied> {
 
 /// Studies the records of a run. Arms that were not run have none.
 pub fn study(run: &RunDir, lab: &Lab) -> anyhow::Result<Studied> {
-    let (mut all_reports, mut all_events) = (Vec::new(), Vec::new());
-    let (mut arms, mut curves, mut plans, mut all_ledgers, mut all_telemetry) =
-        (Vec::new(), Vec::new(), Vec::new(), Vec::new(), Vec::new());
+    let (mut results, mut arms, mut all_telemetry) = (Vec::new(), Vec::new(), Vec::new());
     let node: NodeRecord = run.read_json("node.json")?;
     for arm in lab.arms.iter().filter(|arm| run.file(&format!("samples/{}.bin", arm.name)).is_file()) {
         let name = &arm.name;
@@ -85,25 +79,13 @@ pub fn study(run: &RunDir, lab: &Lab) -> anyhow::Result<Studied> {
             result.alerts = study::evaluate(alerts, &telemetry, &result.kills);
             all_telemetry.push((name.clone(), telemetry));
         }
-        curves.push((name.clone(), study::curves(run.samples(name)?, result.end_ns, drawn)?));
-        arms.push(result);
-        plans.push((name.clone(), plan));
-        all_ledgers.push((name.clone(), ledgers));
-        all_events.push((name.clone(), events));
-        all_reports.push((name.clone(), reports));
+        let curves = study::curves(run.samples(name)?, result.end_ns, drawn)?;
+        let answers = study::answers(run.requests(name)?, result.end_ns)?;
+        results.push(result);
+        arms.push(ArmRecords { name: name.clone(), plan, curves, ledgers, events, reports, answers });
     }
-    let result = study::conclude(lab, arms);
-    Ok(Studied {
-        result,
-        lab: lab.clone(),
-        node,
-        curves,
-        plans,
-        ledgers: all_ledgers,
-        events: all_events,
-        reports: all_reports,
-        telemetry: all_telemetry,
-    })
+    let result = study::conclude(lab, results);
+    Ok(Studied { result, lab: lab.clone(), node, arms, telemetry: all_telemetry })
 }
 
 /// A device of the node that an arm was forked from.
@@ -131,16 +113,7 @@ fn drawn(role: &Role, metric: Metric) -> bool {
 impl Studied {
     /// The page.
     pub fn html(&self) -> anyhow::Result<String> {
-        let subject = report::Subject {
-            lab: &self.lab,
-            result: &self.result,
-            node: &self.node,
-            curves: &self.curves,
-            plans: &self.plans,
-            ledgers: &self.ledgers,
-            events: &self.events,
-            reports: &self.reports,
-        };
+        let subject = report::Subject { lab: &self.lab, result: &self.result, node: &self.node, arms: &self.arms };
         Ok(report::html(&subject)?)
     }
 
@@ -162,8 +135,8 @@ impl Studied {
 
     /// The table; who sees it on a terminal sees the curves in it.
     pub fn terminal(&self) -> String {
-        let curves = if std::io::stdout().is_terminal() { &self.curves[..] } else { &[] };
-        report::terminal(&self.lab, &self.result, curves)
+        let drawn = if std::io::stdout().is_terminal() { &self.arms[..] } else { &[] };
+        report::terminal(&self.lab, &self.result, drawn)
     }
 
     /// How the process ends.

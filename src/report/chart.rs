@@ -18,6 +18,8 @@ pub enum Draw {
     Stack,
     /// As an area that hangs down from zero.
     Below,
+    /// As points.
+    Dots,
 }
 
 /// One line or area over time.
@@ -109,11 +111,13 @@ impl Chart<'_> {
             self.end_ns,
             self.scale.name
         );
+        // What is stretched when the page zooms into the axis lies in a drawing of its own; words and marks are only moved.
+        let mut plot = String::new();
         for (i, (name, start, end)) in self.phases.iter().enumerate() {
             let (from, to) = (x(*start), x(*end));
             let class = if i % 2 == 1 { "band odd" } else { "band" };
             let _ = write!(
-                svg,
+                plot,
                 r#"<rect class="{class}" x="{from:.1}" y="{up}" width="{:.1}" height="{:.1}"/>"#,
                 to - from,
                 self.height
@@ -122,7 +126,7 @@ impl Chart<'_> {
             let label = if to - from > name.chars().count() as f64 * 7.0 + 8.0 { name.as_str() } else { "" };
             let _ = write!(
                 svg,
-                r#"<text class="phase" x="{:.1}" y="12">{}<title>{}</title></text>"#,
+                r#"<text class="phase" x="{:.1}" y="12" data-from="{start}" data-to="{end}">{}<title>{}</title></text>"#,
                 from + 4.0,
                 escape(label),
                 escape(name)
@@ -144,19 +148,13 @@ impl Chart<'_> {
                 escape(&(self.scale.say)(value.abs())),
             );
         }
-        svg.push_str(&self.drawn(&x, &y));
-        for level in self.levels.iter().filter(|l| l.value <= if l.below { self.below } else { self.top }) {
-            let at = y(if level.below { -level.value } else { level.value });
-            let _ = write!(
-                svg,
-                r#"<line class="level" x1="{LEFT}" x2="{:.0}" y1="{2:.1}" y2="{2:.1}"/><text class="level" x="{1:.0}" y="{3:.1}" text-anchor="end">{4}</text>"#,
-                WIDTH - RIGHT,
-                WIDTH - RIGHT - 4.0,
-                at,
-                if level.below { at + 12.0 } else { at - 4.0 },
-                escape(&shortened(&level.label, 80)),
-            );
-        }
+        plot.push_str(&self.drawn(&x, &y));
+        let width = WIDTH - LEFT - RIGHT;
+        let _ = write!(
+            svg,
+            r#"<svg class="plot" x="{LEFT}" y="0" width="{width}" height="{total:.0}" viewBox="{LEFT} 0 {width} {total:.0}" preserveAspectRatio="none">{plot}</svg>"#
+        );
+        svg.push_str(&self.across(&y));
         for moment in self.moments {
             svg.push_str(&mark(moment, x(moment.at_ns), up, base));
         }
@@ -165,7 +163,7 @@ impl Chart<'_> {
                 let at = x((seconds * 1e9) as u64);
                 let _ = write!(
                     svg,
-                    r#"<line class="mark" x1="{at:.1}" x2="{at:.1}" y1="{base:.1}" y2="{:.1}"/><text class="tick" x="{at:.1}" y="{:.1}" text-anchor="middle">{} s</text>"#,
+                    r#"<g class="at"><line class="mark" x1="{at:.1}" x2="{at:.1}" y1="{base:.1}" y2="{:.1}"/><text class="tick" x="{at:.1}" y="{:.1}" text-anchor="middle">{} s</text></g>"#,
                     base + 5.0,
                     base + 20.0,
                     trimmed(seconds),
@@ -174,6 +172,32 @@ impl Chart<'_> {
         }
         let _ =
             write!(svg, r#"<line class="axis" x1="{LEFT}" x2="{:.0}" y1="{1:.1}" y2="{1:.1}"/></svg>"#, WIDTH - RIGHT, y(0.0));
+        svg
+    }
+
+    /// Lines across with their names: at the right, at the left where another name is too near, and only on the line where both are taken.
+    fn across(&self, y: &impl Fn(f64) -> f64) -> String {
+        const LETTERS: f64 = 13.0;
+        let mut svg = String::new();
+        let mut taken: [Vec<f64>; 2] = Default::default();
+        for level in self.levels.iter().filter(|l| l.value <= if l.below { self.below } else { self.top }) {
+            let at = y(if level.below { -level.value } else { level.value });
+            let foot = if level.below { at + 12.0 } else { at - 4.0 };
+            let label = escape(&level.label);
+            let _ = write!(
+                svg,
+                r#"<line class="level" x1="{LEFT}" x2="{:.0}" y1="{1:.1}" y2="{1:.1}"><title>{label}</title></line>"#,
+                WIDTH - RIGHT,
+                at
+            );
+            let free = taken.iter_mut().position(|feet| feet.iter().all(|other| (other - foot).abs() >= LETTERS));
+            if let Some(side) = free {
+                taken[side].push(foot);
+                let (x, anchor) = if side == 0 { (WIDTH - RIGHT - 4.0, "end") } else { (LEFT + 4.0, "start") };
+                let label = escape(&shortened(&level.label, 60));
+                let _ = write!(svg, r#"<text class="level" x="{x:.0}" y="{foot:.1}" text-anchor="{anchor}">{label}</text>"#);
+            }
+        }
         svg
     }
 
@@ -194,6 +218,7 @@ impl Chart<'_> {
                 }
                 Draw::Below => others += &path(series, own.map(|p| -p.1).collect(), x, y),
                 Draw::Line => others += &path(series, own.map(|p| p.1).collect(), x, y),
+                Draw::Dots => others += &dots(series, x, y),
             }
         }
         stacked.into_iter().rev().collect::<String>() + &others
@@ -224,6 +249,18 @@ fn path(series: &Series, heights: Vec<f64>, x: &impl Fn(u64) -> f64, y: &impl Fn
         ),
     };
     format!(r#"{area}<path class="line {class}" d="{d}" data-n="{name}" data-v="{values}"><title>{name}</title></path>"#)
+}
+
+/// Points as stretches without length, which a round pen draws as dots of its own width.
+fn dots(series: &Series, x: &impl Fn(u64) -> f64, y: &impl Fn(f64) -> f64) -> String {
+    if series.points.is_empty() {
+        return String::new();
+    }
+    let mut d = String::new();
+    for (at_ns, value) in &series.points {
+        let _ = write!(d, "M{:.1} {:.1}h0", x(*at_ns), y(*value));
+    }
+    format!(r#"<path class="dots {}" d="{d}"><title>{}</title></path>"#, series.class, escape(&series.name))
 }
 
 fn mark(moment: &Moment, at: f64, up: f64, base: f64) -> String {

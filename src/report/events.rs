@@ -52,7 +52,7 @@ fn moments(subject: &Subject<'_>, arm: &ArmResult) -> Vec<Moment> {
         at_ns: kill.at_ns,
         class: "kill",
     });
-    let events = subject.events.iter().find(|(name, _)| *name == arm.name).map_or(&[][..], |(_, events)| events);
+    let events = subject.arm(&arm.name).map_or(&[][..], |records| &records.events);
     let mut all: Vec<Moment> = kills.chain(events.iter().filter_map(moment)).collect();
     all.sort_by_key(|m| m.at_ns);
     all

@@ -1,9 +1,9 @@
 //! The drawings of a page that show all arms at once, faults, pressure and latencies, and what all drawings share.
 
-use super::Subject;
 use super::chart::{Chart, Draw, Scale, Series};
 use super::spread::{Spread, spreads};
 use super::words::busiest;
+use super::{ArmRecords, Subject};
 use crate::lab::Unit;
 use crate::record::{Metric, Role};
 use crate::study::{ArmResult, Curve, Curves, LoadResult, say};
@@ -32,6 +32,8 @@ pub fn class(arm: usize) -> String {
 pub(super) const BYTES: Scale = Scale { name: "bytes", say: |value| say(value, Unit::Bytes), binary: true };
 /// Counts.
 pub(super) const COUNT: Scale = Scale { name: "count", say: |value| say(value, Unit::Count), binary: false };
+/// Nanoseconds.
+pub(super) const TIME: Scale = Scale { name: "time", say: time, binary: false };
 const RATE: Scale = Scale { name: "rate", say: rate, binary: false };
 const PERCENT: Scale = Scale { name: "percent", say: |value| say(value, Unit::Percent), binary: false };
 
@@ -49,9 +51,9 @@ pub fn overlays(subject: &Subject<'_>) -> Vec<Figure> {
     let end_ns = end(subject);
     let overlay = |title: &str, metric: Metric, factor: f64, scale: Scale| {
         let series: Vec<_> = subject
-            .curves
+            .arms
             .iter()
-            .map(|(name, curves)| {
+            .map(|ArmRecords { name, curves, .. }| {
                 let points = sum(curves, metric, None).into_iter().map(|(at, v)| (at, v * factor)).collect();
                 Series { name: name.clone(), class: class(index(subject, name)), points, draw: Draw::Line }
             })

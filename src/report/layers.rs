@@ -14,9 +14,9 @@ const HOST: &str = "host_kv_blocks_used";
 /// The drawings; none when no arm ever had a block on the host.
 #[must_use]
 pub fn layers(subject: &Subject<'_>) -> Vec<Figure> {
-    let arms = subject.reports.iter().filter_map(|(name, reports)| {
-        let arm = subject.result.arms.iter().find(|arm| arm.name == *name)?;
-        Some((arm, blocks(reports, &[DEVICE]), blocks(reports, &[HOST])))
+    let arms = subject.arms.iter().filter_map(|records| {
+        let arm = subject.result.arms.iter().find(|arm| arm.name == records.name)?;
+        Some((arm, blocks(&records.reports, &[DEVICE]), blocks(&records.reports, &[HOST])))
     });
     let arms: Vec<_> = arms.filter(|(_, device, _)| !device.is_empty()).collect();
     let most = |points: &[(u64, f64)]| points.iter().map(|p| p.1).fold(0.0, f64::max);

@@ -1,9 +1,9 @@
 //! Memory by kind, upwards, against its limits, and swap, downwards, against its own: all pods of an arm together, and pod by pod.
 
-use super::Subject;
 use super::chart::{Chart, Draw, Level, Series, binary_top};
 use super::events::marks;
 use super::figures::{BYTES, Figure, arm, class, end, index, phases, sum};
+use super::{ArmRecords, Subject};
 use crate::lab::Unit;
 use crate::record::{Metric, Plan, Role};
 use crate::study::{Curves, say};
@@ -26,7 +26,7 @@ pub struct ByPod {
 /// All pods of an arm; every arm on the same axes.
 #[must_use]
 pub fn memory(subject: &Subject<'_>) -> Vec<Figure> {
-    let panels = subject.curves.iter().map(|(name, curves)| Panel {
+    let panels = subject.arms.iter().map(|ArmRecords { name, curves, .. }| Panel {
         arm: name.clone(),
         title: name.clone(),
         kinds: Kinds::of(curves, None),
@@ -38,7 +38,7 @@ pub fn memory(subject: &Subject<'_>) -> Vec<Figure> {
 /// Pod by pod, where an arm has several.
 #[must_use]
 pub fn by_pod(subject: &Subject<'_>) -> Vec<ByPod> {
-    let arm = |(name, curves): &(String, Curves)| {
+    let arm = |ArmRecords { name, curves, .. }: &ArmRecords| {
         let roles = curves.list.iter().filter(|c| c.metric == Metric::MemoryCurrent).map(|c| &c.role);
         let panel = |role: &Role| Panel {
             arm: name.clone(),
@@ -56,7 +56,7 @@ pub fn by_pod(subject: &Subject<'_>) -> Vec<ByPod> {
         panels.sort_by(|a, b| a.title.cmp(&b.title));
         Some(ByPod { arm: name.clone(), figures: draw(subject, panels, 90.0), more })
     };
-    subject.curves.iter().filter_map(arm).collect()
+    subject.arms.iter().filter_map(arm).collect()
 }
 
 struct Panel {
@@ -120,7 +120,7 @@ impl Limit {
 /// The limits that bound what is drawn: of a pod and, where it has one container only, that container; without a pod, of the only pod, or
 /// of the cgroup above all of them.
 fn limits(subject: &Subject<'_>, arm: &str, pod: Option<&Role>) -> Vec<Limit> {
-    let Some((_, plan)) = subject.plans.iter().find(|(name, _)| name == arm) else { return Vec::new() };
+    let Some(ArmRecords { plan, .. }) = subject.arm(arm) else { return Vec::new() };
     let mut pods = plan.cgroups.iter().map(|c| &c.role).filter(|r| matches!(r, Role::Pod { .. }));
     let only = match (pods.next(), pods.next()) {
         (Some(only), None) => Some(only),

@@ -1,6 +1,7 @@
 //! What a person reads: terminal tables and the self-contained HTML report.
 
 mod alerts;
+mod answers;
 mod chart;
 mod decision;
 mod events;
@@ -29,7 +30,7 @@ pub use terminal::terminal;
 
 use crate::lab::Lab;
 use crate::record::{Event, LedgerSnapshot, NodeRecord, Plan, Report};
-use crate::study::{Curves, LabResult};
+use crate::study::{Answer, Curves, LabResult};
 
 /// All that a page shows.
 #[derive(Debug)]
@@ -40,14 +41,31 @@ pub struct Subject<'a> {
     pub result: &'a LabResult,
     /// Substrate and node.
     pub node: &'a NodeRecord,
-    /// Curves by arm.
-    pub curves: &'a [(String, Curves)],
-    /// Plans by arm.
-    pub plans: &'a [(String, Plan)],
-    /// Snapshots by arm.
-    pub ledgers: &'a [(String, Vec<LedgerSnapshot>)],
-    /// Events by arm.
-    pub events: &'a [(String, Vec<Event>)],
-    /// What workloads reported of themselves, by arm.
-    pub reports: &'a [(String, Vec<Report>)],
+    /// What was recorded of each arm.
+    pub arms: &'a [ArmRecords],
+}
+
+/// What pages show of an arm beside its figures.
+#[derive(Debug)]
+pub struct ArmRecords {
+    /// The arm.
+    pub name: String,
+    /// What the kubelet writes.
+    pub plan: Plan,
+    /// Curves of its pods.
+    pub curves: Curves,
+    /// Controls at the ends of its phases.
+    pub ledgers: Vec<LedgerSnapshot>,
+    /// What happened.
+    pub events: Vec<Event>,
+    /// What workloads reported of themselves.
+    pub reports: Vec<Report>,
+    /// Its requests as points.
+    pub answers: Vec<Answer>,
+}
+
+impl Subject<'_> {
+    fn arm(&self, name: &str) -> Option<&ArmRecords> {
+        self.arms.iter().find(|arm| arm.name == name)
+    }
 }

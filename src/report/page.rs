@@ -2,6 +2,7 @@
 
 use super::Subject;
 use super::alerts::{AlertRow, Reading, readings, rows};
+use super::answers::answers;
 use super::decision::{badge, section};
 use super::events::{EventList, lists};
 use super::figures::{Figure, class, latencies, overlays};
@@ -32,6 +33,7 @@ struct Page<'a> {
     by_pod: Vec<ByPod>,
     events: Vec<EventList>,
     layers: Vec<Figure>,
+    answers: Vec<Figure>,
     overlays: Vec<Figure>,
     latencies: Option<Figure>,
     lesson: Option<Told>,
@@ -98,6 +100,7 @@ pub fn html(subject: &Subject<'_>) -> Result<String, askama::Error> {
         by_pod: by_pod(subject),
         events: lists(subject),
         layers: layers(subject),
+        answers: answers(subject),
         overlays: overlays(subject),
         latencies: latencies(subject),
         lesson: lab.lesson.as_ref().map(|lesson| told(lesson, result)),

@@ -1,16 +1,17 @@
 //! The terminal's table of arms, claims beside them, and the verdict.
 
+use super::ArmRecords;
 use super::figures::sum;
 use super::words::columns;
 use crate::lab::{Lab, one_line};
 use crate::record::Metric;
-use crate::study::{Curves, ExpectationResult, LabResult, Standing};
+use crate::study::{ExpectationResult, LabResult, Standing};
 use comfy_table::{CellAlignment, Table};
 
-/// The result of a run as text; with curves, the table of the arms draws them small, as a terminal can.
+/// The result of a run as text; with what was recorded, the table of the arms draws them small, as a terminal can.
 #[must_use]
-pub fn terminal(lab: &Lab, result: &LabResult, curves: &[(String, Curves)]) -> String {
-    let mut parts = vec![format!("{}\n{}", lab.name, one_line(&lab.question)), arms(lab, result, curves)];
+pub fn terminal(lab: &Lab, result: &LabResult, recorded: &[ArmRecords]) -> String {
+    let mut parts = vec![format!("{}\n{}", lab.name, one_line(&lab.question)), arms(lab, result, recorded)];
     if !result.expectations.is_empty() {
         parts.push(expectations(&result.expectations));
     }
@@ -33,7 +34,7 @@ fn table() -> Table {
 }
 
 /// Figures down, arms across: arms are few and figures many.
-fn arms(lab: &Lab, result: &LabResult, curves: &[(String, Curves)]) -> String {
+fn arms(lab: &Lab, result: &LabResult, recorded: &[ArmRecords]) -> String {
     let mut table = table();
     let head = result.arms.iter().map(|a| if a.name == lab.baseline { format!("{} (base)", a.name) } else { a.name.clone() });
     table.set_header(std::iter::once(String::new()).chain(head));
@@ -41,7 +42,7 @@ fn arms(lab: &Lab, result: &LabResult, curves: &[(String, Curves)]) -> String {
         table.add_row(std::iter::once(column.head.to_owned()).chain(column.cells));
     }
     for (head, metric) in DRAWN {
-        let of = |arm: &str| curves.iter().find(|(name, _)| name == arm).map(|(_, curves)| sum(curves, metric, None));
+        let of = |arm: &str| recorded.iter().find(|known| known.name == arm).map(|known| sum(&known.curves, metric, None));
         let drawn: Vec<_> = result.arms.iter().map(|arm| of(&arm.name).unwrap_or_default()).collect();
         let most = drawn.iter().flatten().map(|(_, value)| *value).fold(0.0, f64::max);
         if most > 0.0 {

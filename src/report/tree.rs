@@ -1,6 +1,6 @@
 //! The cgroup tree at every phase boundary: what each file says, what it comes to and which ancestor binds it, and why it was written.
 
-use super::Subject;
+use super::{ArmRecords, Subject};
 use crate::lab::{Switch, Unit};
 use crate::ledger::{CONTROLS, Defect, Finding, Index, Moment, Verdict, findings, parent, text};
 use crate::record::{LedgerEntry, LedgerSnapshot, Metric, Plan, Role};
@@ -83,12 +83,11 @@ pub struct Row {
 /// The trees of every arm.
 #[must_use]
 pub fn trees(subject: &Subject<'_>) -> Vec<ArmTrees> {
-    let arm = |(name, snapshots): &(String, Vec<LedgerSnapshot>)| {
-        let plan = &subject.plans.iter().find(|(n, _)| n == name)?.1;
+    let arm = |ArmRecords { name, plan, ledgers, .. }: &ArmRecords| {
         let result = subject.result.arms.iter().find(|a| a.name == *name)?;
         let recursive = subject.lab.arm(name)?.node.kernel.memory_recursive_prot != Some(Switch::Off);
         let (mut trees, mut defects) = (Vec::<Tree>::new(), BTreeSet::new());
-        for snapshot in snapshots {
+        for snapshot in ledgers {
             let phase = result.phase(Some(&snapshot.phase))?;
             let mut tree = tree(&plan.at(&snapshot.phase), snapshot, phase, recursive, &mut defects);
             match trees.last_mut() {
@@ -104,7 +103,7 @@ pub fn trees(subject: &Subject<'_>) -> Vec<ArmTrees> {
         let defects = defects.into_iter().map(|d: Defect| (d.name(), d.says())).collect();
         Some(ArmTrees { arm: name.clone(), trees, sources: sources.into_iter().collect(), defects })
     };
-    subject.ledgers.iter().filter_map(arm).filter(|arm| !arm.trees.is_empty()).collect()
+    subject.arms.iter().filter_map(arm).filter(|arm| !arm.trees.is_empty()).collect()
 }
 
 fn tree(plan: &Plan, snapshot: &LedgerSnapshot, phase: &PhaseResult, recursive: bool, defects: &mut BTreeSet<Defect>) -> Tree {

@@ -3,6 +3,7 @@
 //! Records come in as streams and are read once; nothing here reads a file or a clock, so an old run can be studied again by newer code.
 
 mod alerts;
+mod answers;
 mod arm;
 pub mod audit;
 mod claims;
@@ -27,6 +28,7 @@ mod sweep;
 mod window;
 
 pub use alerts::{Container as ContainerSwap, RATE_WINDOW, Series, Telemetry, evaluate, telemetry, threshold};
+pub use answers::{Answer, answers};
 pub use arm::{Records, study_arm};
 pub use conclude::{Conclusion, conclude};
 pub use curves::{BUCKETS, Curve, Curves, curves};

@@ -13,7 +13,7 @@ const LAB: &str = "swap/cpu-inference";
 const RUNS: usize = 3;
 
 pub fn run(sh: &Shell) -> Result<()> {
-    crate::install::run(false)?;
+    crate::install::run(false, false)?;
     crate::build::run()?;
     cmd!(sh, "cargo build --quiet --release").run()?;
     let scratch = sh.create_temp_dir()?;

@@ -7,7 +7,7 @@ use xshell::{Shell, cmd};
 const LAB: &str = "swap/cpu-inference";
 
 pub fn run(sh: &Shell) -> Result<()> {
-    crate::install::run(false)?;
+    crate::install::run(false, false)?;
     crate::build::run()?;
     cmd!(sh, "cargo run --quiet -- run {LAB}").run()?;
     Ok(())

@@ -1,4 +1,4 @@
-//! Installs what the simulator needs and this machine lacks: QEMU and mke2fs; for the tests promtool, unpacked into target/, so that no
+//! Installs what the simulator needs and this machine lacks: QEMU and mke2fs; for the tests Chromium and Node, and promtool, unpacked so that no
 //! service is set up. The kernel is fetched by `highwater` itself, without root.
 
 use anyhow::{Context, bail};
@@ -18,13 +18,19 @@ const NODE_IMAGE: [(&str, &str); 5] = [
     ("tar", "tar"),
 ];
 
-/// Says what it will do and does it; `node_images` also installs what node images need.
+/// What the tests look at pages with.
+const BROWSER: [(&str, &str); 3] = [("chromium", "chromium fonts-liberation"), ("node", "nodejs"), ("npm", "npm")];
+
+/// Says what it will do and does it; `tests` also installs what only tests need, `node_images` what node images need.
 #[expect(clippy::print_stdout, reason = "the user is told before anything is installed")]
-pub fn run(node_images: bool) -> anyhow::Result<()> {
-    let needed = NEEDED.into_iter().chain(NODE_IMAGE.into_iter().filter(|_| node_images));
+pub fn run(tests: bool, node_images: bool) -> anyhow::Result<()> {
+    let needed = NEEDED.into_iter().chain(BROWSER.into_iter().filter(|_| tests));
+    let needed = needed.chain(NODE_IMAGE.into_iter().filter(|_| node_images));
     let mut missing: Vec<_> = needed.filter(|(program, _)| in_path(program.as_ref()).is_none()).collect();
-    if std::env::var_os("HIGHWATER_QEMU").is_some() {
-        missing.retain(|needed| *needed != NEEDED[0]);
+    for (variable, needed) in [("HIGHWATER_QEMU", NEEDED[0]), ("CHROMIUM", BROWSER[0])] {
+        if std::env::var_os(variable).is_some() {
+            missing.retain(|missing| *missing != needed);
+        }
     }
     if missing.is_empty() {
         return Ok(());
@@ -40,7 +46,7 @@ pub fn run(node_images: bool) -> anyhow::Result<()> {
     if !root {
         bail!("{programs} is missing: run `sudo {by_hand}`, then this command again");
     }
-    println!("installing {} with apt-get (all that the simulator needs)", packages.join(" and "));
+    println!("installing {} with apt-get (all that is missing)", packages.join(" and "));
     let packages = packages.iter().flat_map(|names| names.split(' '));
     let install = ["install", "-y", "-qq", "--no-install-recommends"].into_iter().chain(packages);
     for arguments in [vec!["update", "-qq"], install.collect()] {

@@ -86,7 +86,7 @@ fn main() -> anyhow::Result<()> {
     sh.change_dir(repository());
     match task {
         Task::Demo => demo::run(&sh),
-        Task::Install => install::run(false),
+        Task::Install => install::run(false, false),
         Task::Build => build::run().map(drop),
         Task::Test { all } => test::run(&sh, all),
         Task::Bench => bench::run(&sh),
