@@ -98,7 +98,7 @@ pub fn latencies(subject: &Subject<'_>) -> Option<Figure> {
         }
     };
     let list: Vec<_> = subject.result.arms.iter().enumerate().map(spread).collect();
-    let title = format!("Latency of served requests in phase {phase}, from the scheduled time (logarithmic)");
+    let title = format!("Latency of the requests served in phase {phase}, on a logarithmic axis");
     let svg = spreads(&title, &list, time);
     (!svg.is_empty()).then_some(Figure { title, class: String::new(), svg, note: String::new() })
 }
