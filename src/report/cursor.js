@@ -97,7 +97,7 @@
     const raw = (to - from) / 1e9 / 8, power = 10 ** Math.floor(Math.log10(raw));
     const step = [1, 2, 2.5, 5, 10].map(f => f * power).find(s => s >= raw) * 1e9, base = height - 30;
     for (let ns = Math.ceil(from / step) * step; ns <= to * 1.0001; ns += step) {
-      const x = across(ns), tick = make("g", { class: "at" }), text = make("text", { class: "tick", x, y: base + 20, "text-anchor": "middle" });
+      const x = across(ns), tick = make("g", { class: "at" }), text = make("text", { class: "tick", x, y: base + 20, "text-anchor": x > WIDTH - 30 ? "end" : "middle" });
       text.textContent = +(ns / 1e9).toPrecision(6) + " s";
       tick.append(make("line", { class: "mark", x1: x, x2: x, y1: base, y2: base + 5 }), text);
       svg.append(tick);

@@ -120,7 +120,9 @@ mod tests {
             let lab = lab::load(&files).unwrap();
             let rules = lab.alerts.iter().map(|alerts| crate::report::rules(alerts, Some(1000.0)).unwrap());
             for text in rules.collect::<Vec<_>>() {
-                expressions.extend(text.lines().filter_map(|line| Some(line.trim().strip_prefix("expr: ")?.to_owned())));
+                let file: serde_json::Value = crate::yaml::read("rules.yaml", &text).unwrap().decode().unwrap();
+                let groups = file["groups"].as_array().unwrap().iter().flat_map(|group| group["rules"].as_array().unwrap());
+                expressions.extend(groups.map(|rule| rule["expr"].as_str().unwrap().to_owned()));
             }
         }
         assert!(boards > 10 && expressions.len() >= boards + 3, "{expressions:?}");
