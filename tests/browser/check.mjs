@@ -18,7 +18,8 @@ let looked = 0;
 
 const browser = await puppeteer.launch({
   executablePath: chromium,
-  args: ["--no-sandbox", "--disable-gpu", "--hide-scrollbars", "--force-device-scale-factor=1"],
+  // A container has little shared memory.
+  args: ["--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage", "--hide-scrollbars", "--force-device-scale-factor=1"],
 });
 for (const path of pages) {
   for (const scheme of ["light", "dark"]) {
